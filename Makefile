@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+# Every entry point of the project; 'make help' lists them.
+
+# variables a user may give, and what the lab's options are called
+ARGS = $(if $(ARCH),--arch '$(ARCH)') $(if $(PROFILE),--profile '$(PROFILE)')
+VM = $(ARGS) $(if $(CPUS),--cpus '$(CPUS)') \
+	$(if $(THREADS),--threads '$(THREADS)') \
+	$(if $(NODES),--nodes '$(NODES)') \
+	$(if $(MACHINE),--machine '$(MACHINE)') \
+	$(if $(ACCEL),--accel '$(ACCEL)') \
+	$(if $(VARIANT),--variant '$(VARIANT)') \
+	$(if $(APPEND),--append '$(APPEND)')
+SRC = $(if $(LINUX),--linux '$(LINUX)')
+
+# the last line of bootstrap is the interpreter; it makes no change when
+# everything is there. Nothing of this is a file that make could compare.
+LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help deps tree patches kernels guest boot shell run bench test \
+	bisect-check clean
+help:
+	@echo 'make boot      everything from nothing: packages, source, kernels,'
+	@echo '               guest; shows SMT off and on, unpatched and patched'
+	@echo 'make test      all tests; ends with "N passed, N failed"'
+	@echo
+	@echo 'make tree      linux/: the base and one commit per patch'
+	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
+	@echo 'make patches   write patches/ back from linux/'
+	@echo 'make kernels   base and patched images [ARCH=x86_64|ppc64le]'
+	@echo '               [PROFILE=debug|kcsan]'
+	@echo 'make guest     the root file systems [ARCH=]'
+	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
+	@echo '               [MACHINE=q35|pseries|powernv10|powernv9]'
+	@echo '               [ACCEL=icount|mttcg|kvm] [VARIANT=base|patched]'
+	@echo '               [PROFILE=] [APPEND=kernel parameters]'
+	@echo 'make run JOB=  run a bash file in the guest; variables of shell'
+	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=]'
+	@echo 'make bisect-check  build and boot after every patch; resumes'
+	@echo 'make deps      install what is missing (root or sudo)'
+	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
+	@echo '               ~/.cache/cpuhp-lab)'
+
+deps:
+	@sh lab/bootstrap.sh >/dev/null
+
+tree:
+	$(LAB) tree $(SRC) $(if $(FORCE),--force)
+patches:
+	$(LAB) patches
+kernels:
+	$(LAB) kernels $(SRC) $(ARGS)
+guest:
+	$(LAB) guest $(SRC) $(if $(ARCH),--arch '$(ARCH)')
+boot:
+	$(LAB) boot $(SRC)
+shell:
+	$(LAB) shell $(SRC) $(VM)
+run:
+	$(LAB) run $(SRC) $(VM) $(if $(LIMIT),--limit '$(LIMIT)') '$(JOB)'
+bench:
+	$(LAB) bench $(SRC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
+		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)')
+test:
+	$(LAB) test $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+		$(if $(ONLY),--only '$(ONLY)')
+bisect-check:
+	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)')
+clean:
+	rm -rf out

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a shell can't do well in the guest: time one system call or program
+ * in nanoseconds, print JSON, power off without a service manager.
+ *
+ *   labctl write FILE TEXT    one write(2); prints its nanoseconds
+ *   labctl run PROG ARG...    prints the nanoseconds from fork to exit;
+ *                             the program's stdout is discarded
+ *   labctl now                CLOCK_MONOTONIC in nanoseconds
+ *   labctl json T [K V]...    {"t": T, K: V, ...}
+ *   labctl poweroff | reboot
+ *
+ * Exit: 0; 1 and a message on stderr when the timed thing failed (the time
+ * is printed all the same); 2 for usage.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/reboot.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/reboot.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static int do_write(const char *file, const char *text)
+{
+	size_t len = strlen(text);
+	long long t0, t1;
+	ssize_t ret;
+	int fd, err;
+
+	fd = open(file, O_WRONLY | O_CLOEXEC);
+	if (fd < 0) {
+		fprintf(stderr, "%s: %s\n", file, strerror(errno));
+		return 1;
+	}
+	t0 = now();
+	ret = write(fd, text, len);
+	err = errno;
+	t1 = now();
+	close(fd);
+	printf("%lld\n", t1 - t0);
+	if (ret != (ssize_t)len) {
+		fprintf(stderr, "%s: %s\n", file,
+			ret < 0 ? strerror(err) : "short write");
+		return 1;
+	}
+	return 0;
+}
+
+static int do_run(char **argv)
+{
+	long long t0 = now();
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (pid < 0) {
+		perror("fork");
+		return 1;
+	}
+	if (!pid) {
+		int null = open("/dev/null", O_WRONLY);
+
+		dup2(null, STDOUT_FILENO);
+		execvp(argv[0], argv);
+		perror(argv[0]);
+		_exit(127);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	printf("%lld\n", now() - t0);
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		fprintf(stderr, "%s: status %#x\n", argv[0], status);
+		return 1;
+	}
+	return 0;
+}
+
+static void json_string(const char *s)
+{
+	putchar('"');
+	for (; *s; s++) {
+		unsigned char c = *s;
+
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 0x20 || c > 0x7e)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
+static int do_json(int n, char **v)
+{
+	int i;
+
+	printf("{\"t\": ");
+	json_string(v[0]);
+	for (i = 1; i + 1 < n; i += 2) {
+		printf(", ");
+		json_string(v[i]);
+		printf(": ");
+		json_string(v[i + 1]);
+	}
+	printf("}\n");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *cmd = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(cmd, "write") && argc == 4)
+		return do_write(argv[2], argv[3]);
+	if (!strcmp(cmd, "run") && argc > 2)
+		return do_run(argv + 2);
+	if (!strcmp(cmd, "now") && argc == 2)
+		return printf("%lld\n", now()) < 0;
+	if (!strcmp(cmd, "json") && argc > 2 && argc % 2)
+		return do_json(argc - 2, argv + 2);
+	if (!strcmp(cmd, "poweroff") || !strcmp(cmd, "reboot")) {
+		sync();
+		reboot(*cmd == 'p' ? LINUX_REBOOT_CMD_POWER_OFF :
+				     LINUX_REBOOT_CMD_RESTART);
+		perror(cmd);
+		pause();
+	}
+	fprintf(stderr, "usage: labctl write|run|now|json|poweroff|reboot\n");
+	return 2;
+}

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command line of the lab; the Makefile is its front."""
+
+import argparse
+import errno
+import os
+import signal
+import sys
+
+from . import common
+from .common import ARCHES, LabError, say
+
+
+def _arches(value):
+    return [common.check_arch(value)] if value else list(ARCHES)
+
+
+def cmd_tree(a):
+    from . import series
+    series.make_tree(a.linux or None, a.force)
+
+
+def cmd_patches(a):
+    from . import series
+    series.make_patches()
+
+
+def _tree(a):
+    """Every command that needs linux/ makes it when it is not there."""
+    from . import series
+    if a.linux or not common.LINUX.exists():
+        series.make_tree(a.linux or None)
+    series.check_tree()
+
+
+def cmd_kernels(a):
+    from . import kernels
+    arches = _arches(a.arch)
+    for x in arches:
+        common.check_profile(a.profile, x)
+    _tree(a)
+    kernels.build_all(arches, profile=a.profile)
+
+
+def cmd_guest(a):
+    from . import guest
+    _tree(a)
+    for arch in _arches(a.arch):
+        print(guest.rootfs(arch))
+        print(guest.lab_disk(arch))
+
+
+def _machine(a, arch):
+    from . import machine
+    type_ = a.machine or machine.DEFAULT[arch]
+    m = machine.topology(
+        type_, a.cpus or {"q35": 16, "pseries": 32}.get(type_, 16),
+        a.threads, a.nodes, accel=machine.check_accel(a.accel, arch))
+    if m.arch != arch:
+        raise LabError(f"MACHINE={type_} is not {arch}; use ARCH={m.arch}")
+    return m
+
+
+def cmd_shell(a):
+    from . import boot, kernels
+    arch = common.check_arch(a.arch or "x86_64")
+    common.check_profile(a.profile, arch)
+    if not a.accel_given:
+        a.accel = "mttcg"       # someone types: real time, please
+    m = _machine(a, arch)
+    _tree(a)
+    return boot.shell(m, kernels.build(a.variant, arch, a.profile), a.append)
+
+
+def cmd_run(a):
+    """Boot, run a job file, print its output and records."""
+    import json
+    from . import boot, kernels
+    arch = common.check_arch(a.arch or "x86_64")
+    common.check_profile(a.profile, arch)
+    m = _machine(a, arch)
+    _tree(a)
+    r = boot.run_job(m, kernels.build(a.variant, arch, a.profile),
+                     open(a.job).read(), name=f"run-{m.name()}",
+                     append=a.append, limit=a.limit)
+    for rec in r.records:
+        print(json.dumps(rec))
+    print(r.output(), end="")
+    return r.status
+
+
+def cmd_bench(a):
+    from . import bench
+    _tree(a)
+    bench.main(a.scenario, a.cpus, a.arch)
+
+
+def cmd_boot(a):
+    from . import bench
+    _tree(a)
+    bench.main("boot", None, None)
+
+
+def cmd_test(a):
+    from . import check
+    return check.main(a)
+
+
+def cmd_bisect(a):
+    from . import check
+    _tree(a)
+    return check.bisect(a)
+
+
+def main():
+    p = argparse.ArgumentParser(prog="lab", description=__doc__)
+    sub = p.add_subparsers(dest="cmd", required=True)
+
+    def add(name, func, *opts):
+        s = sub.add_parser(name, help=func.__doc__)
+        s.set_defaults(func=func)
+        s.add_argument("--linux", default=os.environ.get("LINUX", ""))
+        for o in opts:
+            if o in ("--force",):
+                s.add_argument(o, action="store_true")
+            else:
+                s.add_argument(o, default="")
+        return s
+
+    add("tree", cmd_tree, "--force")
+    add("patches", cmd_patches)
+    add("kernels", cmd_kernels, "--arch", "--profile")
+    add("guest", cmd_guest, "--arch")
+    vm = ("--arch", "--cpus", "--threads", "--nodes", "--machine", "--accel",
+          "--profile", "--variant", "--append")
+    add("shell", cmd_shell, *vm)
+    s = add("run", cmd_run, *vm)
+    s.add_argument("--limit", type=int, default=300)
+    s.add_argument("job")
+    add("boot", cmd_boot)
+    add("bench", cmd_bench, "--scenario", "--cpus", "--arch")
+    add("test", cmd_test, "--arch", "--only")
+    add("bisect-check", cmd_bisect, "--arch")
+    a = p.parse_args()
+    if hasattr(a, "accel"):
+        a.accel_given = bool(a.accel)
+        a.accel = a.accel or "icount"
+        a.variant = a.variant or "patched"
+        if a.variant not in ("base", "patched"):
+            raise LabError(f"unknown VARIANT '{a.variant}'; use base or "
+                           "patched")
+    return a.func(a) or 0
+
+
+def _term(signum, frame):
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _term)
+    try:
+        status = main()
+    except LabError as e:
+        say(f"error: {e}")
+        status = 1
+    except OSError as e:
+        if e.errno != errno.ENOSPC:
+            raise
+        say(f"error: the disk is full ({e.filename or e}); free some space "
+            "or set CPUHP_CACHE to another disk")
+        status = 1
+    except KeyboardInterrupt:
+        say("interrupted; what was half made is thrown away")
+        status = 130
+    finally:
+        common.end_children()
+    sys.exit(status)

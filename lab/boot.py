@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boot a guest, run a job in it, watch its console."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+import time
+
+from . import console, guest, machine
+from .common import LabError, OUT, end_group, say, start
+
+# after a splat the guest has this long to print the rest of it
+_AFTER_SPLAT = 5
+
+
+class BootFailed(LabError):
+    """The guest crashed, complained, hung or did not finish its job. .result
+    is the Result."""
+
+    def __init__(self, message, result):
+        super().__init__(message)
+        self.result = result
+
+
+class Result:
+    """What one boot gave: records (list of dict, in order), console (text),
+    seconds (host wall time), files (name -> bytes), status (the job's exit
+    status, None if it did not end)."""
+
+    def __init__(self):
+        self.records = []
+        self.console = ""
+        self.console_path = None
+        self.seconds = 0.0
+        self.files = {}
+        self.status = None
+        self.splats = []
+        self.timed_out = False
+
+    def of(self, kind):
+        """The records of a type."""
+        return [r for r in self.records if r["t"] == kind]
+
+    def output(self):
+        """What the job printed."""
+        return self.files.get("output", b"").decode(errors="replace")
+
+
+def _read_records(path, result):
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(path).read_text(errors="replace").splitlines():
+            try:
+                r = json.loads(line)
+            except ValueError:
+                continue
+            if r.get("t") == "file":
+                with contextlib.suppress(ValueError):
+                    result.files[r["name"]] = base64.b64decode(r["base64"])
+            else:
+                result.records.append(r)
+            if r.get("t") == "end":
+                result.status = int(r["status"])
+
+
+class Qmp:
+    """A QMP session with a running guest, for use in a job's host side:
+    q.execute('device_add', {...}). Raises LabError when QEMU refuses."""
+
+    def __init__(self, path):
+        from qemu.qmp import QMPClient
+        self._loop = asyncio.new_event_loop()
+        self._c = QMPClient("lab")
+        self._loop.run_until_complete(self._c.connect(str(path)))
+
+    def execute(self, cmd, args=None):
+        from qemu.qmp import ExecuteError
+        try:
+            return self._loop.run_until_complete(self._c.execute(cmd, args))
+        except ExecuteError as e:
+            raise LabError(f"QEMU refuses {cmd} {args}: {e}") from None
+
+    def close(self):
+        with contextlib.suppress(Exception):
+            self._loop.run_until_complete(self._c.disconnect())
+        self._loop.close()
+
+
+def run_job(m, image, job, *, name, append="", limit=300, host=None,
+            fail_on_splat=True, expect_crash=False):
+    """Boot machine m with a kernel image directory, run the bash text 'job'
+    in it and return a Result.
+
+    limit: seconds of host time, then the guest is ended. host: a function
+    called in a thread with (Qmp, read_records) once QEMU runs. Raises
+    BootFailed for a splat, a hang, or a job that did not reach its end;
+    a job's own non-zero status is left to the caller (Result.status)."""
+    machine.qemu_version(m.arch)
+    root, lab = guest.rootfs(m.arch), guest.lab_disk(m.arch)
+    logdir = OUT / "console"
+    logdir.mkdir(parents=True, exist_ok=True)
+    con_path = logdir / f"{name}.log"
+    result = Result()
+    result.console_path = con_path
+    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+        tmp = pathlib.Path(tmp)
+        text = job.encode()
+        (tmp / "job").write_bytes(text + b"\n" * (4096 - len(text) % 4096))
+        rec = tmp / "results"
+        rec.touch()
+        cmd = machine.command(m, image / "kernel", root, lab, tmp / "job",
+                              rec, tmp / "qmp", append)
+        t0 = time.monotonic()
+        p = start(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                  stderr=subprocess.STDOUT)
+        chunks, bad_at = [], [None]
+
+        def reader():
+            with open(con_path, "wb") as f:
+                tail = b""
+                while True:
+                    data = os.read(p.stdout.fileno(), 65536)
+                    if not data:
+                        break
+                    f.write(data)
+                    f.flush()
+                    chunks.append(data)
+                    lines = (tail + data).split(b"\n")
+                    tail = lines.pop()
+                    for line in lines:
+                        if bad_at[0] is None and console.is_bad(
+                                line.decode(errors="replace")):
+                            bad_at[0] = time.monotonic()
+
+        t = threading.Thread(target=reader, daemon=True)
+        t.start()
+        if host:
+            def host_main():
+                for _ in range(100):
+                    if (tmp / "qmp").exists():
+                        break
+                    time.sleep(0.1)
+                q = Qmp(tmp / "qmp")
+                try:
+                    def records():
+                        r = Result()
+                        _read_records(rec, r)
+                        return r.records
+                    host(q, records)
+                finally:
+                    q.close()
+            threading.Thread(target=host_main, daemon=True).start()
+        try:
+            while p.poll() is None:
+                now = time.monotonic()
+                if now - t0 > limit:
+                    result.timed_out = True
+                    break
+                if bad_at[0] and fail_on_splat and \
+                        now - bad_at[0] > _AFTER_SPLAT:
+                    break
+                if not machine.MACHINES[m.type]["off"] and \
+                        b'"end"' in rec.read_bytes():
+                    break           # its poweroff hangs: end it from outside
+                time.sleep(0.05)
+        finally:
+            end_group(p)
+            t.join(5)
+            result.seconds = time.monotonic() - t0
+        result.console = b"".join(chunks).decode(errors="replace")
+        _read_records(rec, result)
+    result.splats = console.splats(result.console)
+    for r in result.of("error"):
+        raise BootFailed(f"{name}: the job says: {r['message']}", result)
+    if result.splats and fail_on_splat:
+        if not expect_crash:
+            for s in result.splats:
+                say("\n".join("   | " + x for x in s))
+        raise BootFailed(f"{name}: the kernel complained: "
+                         f"{_headline(result.splats[0])}; console: {con_path}",
+                         result)
+    if result.status is None:
+        last = "\n".join("   | " + x for x in
+                         result.console.replace("\r", "").splitlines()[-10:])
+        if not expect_crash:
+            say(last)
+        why = (f"hung: not finished after {limit} s" if result.timed_out else
+               f"ended early (QEMU status {p.returncode})")
+        raise BootFailed(f"{name}: the guest {why}; console: {con_path}",
+                         result)
+    return result
+
+
+def _headline(splat):
+    for line in splat:
+        if console.is_bad(line) and "=====" not in line:
+            return line.strip()[:120]
+    return next(x for x in splat if console.is_bad(x)).strip()[:120]
+
+
+def shell(m, image, append=""):
+    """The same guest with an interactive console on this terminal."""
+    root, lab = guest.rootfs(m.arch), guest.lab_disk(m.arch)
+    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+        cmd = machine.command(m, image / "kernel", root, lab, None, None,
+                              pathlib.Path(tmp) / "qmp", append, shell=True)
+        i = cmd.index("-display")
+        del cmd[i:i + 2]
+        say("   (the guest's 'exit' powers off; ctrl-a x ends it from outside)")
+        cmd = ["mon:stdio" if c == "stdio" and cmd[j - 1] == "-serial" else
+               c.replace("stdio,id=con,signal=off",
+                         "stdio,id=con,mux=on,signal=off")
+               for j, c in enumerate(cmd)]
+        return subprocess.call([str(c) for c in cmd] + ["-display", "none"])

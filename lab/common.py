@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Paths, errors, progress and processes, shared by the whole lab."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+LINUX = TOP / "linux"
+PATCHES = TOP / "patches"
+OUT = TOP / "out"
+
+ARCHES = {
+    "x86_64": {"kernel": "x86", "cross": "", "image": "bzImage",
+               "path": "arch/x86/boot/bzImage", "debian": "amd64"},
+    "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
+                "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
+}
+PROFILES = ("", "debug", "kcsan")
+
+
+class LabError(Exception):
+    """Something the user can act on: one line which names the thing and the
+    next step. The command line prints it and exits with 1."""
+
+
+def cache_dir():
+    """The directory of everything that can be made again (sources, builds,
+    guests): $CPUHP_CACHE, or cpuhp-lab below the user's cache directory."""
+    d = os.environ.get("CPUHP_CACHE")
+    if not d:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        d = os.path.join(base, "cpuhp-lab")
+    d = pathlib.Path(d)
+    d.mkdir(parents=True, exist_ok=True)
+    return d
+
+
+def check_arch(arch):
+    """Return arch, or raise LabError for a name the lab does not know."""
+    if arch not in ARCHES:
+        raise LabError(f"unknown ARCH '{arch}'; use one of: "
+                       + ", ".join(ARCHES))
+    return arch
+
+
+def check_profile(profile, arch):
+    """Return profile ('' is the normal one), or raise LabError."""
+    if profile not in PROFILES:
+        raise LabError(f"unknown PROFILE '{profile}'; use one of: "
+                       + ", ".join(p for p in PROFILES if p))
+    if profile == "kcsan" and arch != "x86_64":
+        raise LabError(f"PROFILE=kcsan exists for x86_64 only, not {arch}; "
+                       "use PROFILE=debug")
+    return profile
+
+
+def need_space(path, gib, what):
+    """Raise LabError unless gib GiB are free where path is."""
+    free = shutil.disk_usage(path).free / 2**30
+    if free < gib:
+        raise LabError(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
+                       "free; free some or set CPUHP_CACHE to another disk")
+
+
+# ---- progress -----------------------------------------------------------
+
+def _durations_file():
+    return cache_dir() / "durations.json"
+
+
+def _durations():
+    try:
+        return json.loads(_durations_file().read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def human(seconds):
+    """'45 s' or '3 min 20 s'."""
+    seconds = int(round(seconds))
+    if seconds < 90:
+        return f"{seconds} s"
+    return f"{seconds // 60} min {seconds % 60} s"
+
+
+def say(text):
+    """One line of progress on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def step(what, usual=None):
+    """Announce a long step with how long it usually takes: what it took the
+    last time on this machine, else the given number of seconds."""
+    last = _durations().get(what, usual)
+    hint = f" (usually {human(last)})" if last and last >= 2 else ""
+    say(f"== {what}{hint}")
+    t0 = time.monotonic()
+    yield
+    took = time.monotonic() - t0
+    d = _durations()
+    d[what] = round(took, 1)
+    write_atomic(_durations_file(), json.dumps(d, indent=1))
+    if took >= 2:
+        say(f"   done in {human(took)}")
+
+
+# ---- files --------------------------------------------------------------
+
+def write_atomic(path, text):
+    """Write text to path so that a reader, or an interrupt, never meets half
+    of it."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tmp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    data = text if isinstance(text, bytes) else text.encode()
+    tmp.write_bytes(data)
+    os.replace(tmp, path)
+
+
+@contextlib.contextmanager
+def fresh_dir(path):
+    """Yield an empty directory that becomes path when the block ends well,
+    and disappears when it does not. Replaces what was at path."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tmp = path.with_name(f".{path.name}.{os.getpid()}.part")
+    shutil.rmtree(tmp, ignore_errors=True)
+    tmp.mkdir()
+    try:
+        yield tmp
+        if path.exists():
+            old = path.with_name(f".{path.name}.{os.getpid()}.old")
+            os.replace(path, old)
+            os.replace(tmp, path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(tmp, path)
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(name):
+    """Hold the cache's lock of that name; two runs of the lab on one cache
+    wait for each other where they must."""
+    path = cache_dir() / f"lock-{name}"
+    with open(path, "w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"   another run of the lab holds {path}; waiting for it")
+            fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def digest(*parts):
+    """A short content key of strings, bytes, files and directories (names
+    and contents, not times)."""
+    h = hashlib.sha256()
+    for p in parts:
+        if isinstance(p, pathlib.Path):
+            files = [p] if p.is_file() else sorted(
+                q for q in p.rglob("*")
+                if q.is_file() and "__pycache__" not in q.parts)
+            for q in files:
+                h.update(str(q.relative_to(p.parent)).encode() + b"\0")
+                h.update(oct(q.stat().st_mode & 0o111).encode())
+                h.update(q.read_bytes() + b"\0")
+        else:
+            h.update(p if isinstance(p, bytes) else str(p).encode())
+            h.update(b"\0")
+    return h.hexdigest()[:16]
+
+
+# ---- processes ----------------------------------------------------------
+
+_children = set()
+
+
+def end_group(proc):
+    """End a process that the lab started, with its children."""
+    for sig, wait in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
+        if proc.poll() is not None:
+            break
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(proc.pid, sig)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            proc.wait(wait)
+    _children.discard(proc)
+
+
+def end_children():
+    """End whatever run() and start() left behind; used at exit."""
+    for p in list(_children):
+        end_group(p)
+
+
+def start(cmd, **kw):
+    """Popen in a process group of its own, ended when the lab ends."""
+    kw.setdefault("start_new_session", True)
+    p = subprocess.Popen([str(c) for c in cmd], **kw)
+    _children.add(p)
+    return p
+
+
+def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
+        stdin=None):
+    """Run a command to its end and return (status, output).
+
+    log: a file that gets the output as it comes. heartbeat: called every
+    30 s with the seconds gone; what it returns is shown. check: raise
+    LabError with the last lines when the status is not 0."""
+    e = dict(os.environ)
+    e.update(env or {})
+    p = start(cmd, cwd=cwd, env=e, stdin=stdin or subprocess.DEVNULL,
+              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    out = []
+    logf = open(log, "ab") if log else None
+
+    def reader():
+        for line in p.stdout:
+            out.append(line)
+            if logf:
+                logf.write(line)
+                logf.flush()
+
+    t = threading.Thread(target=reader, daemon=True)
+    t.start()
+    t0 = time.monotonic()
+    try:
+        while True:
+            try:
+                p.wait(30)
+                break
+            except subprocess.TimeoutExpired:
+                if heartbeat:
+                    gone = time.monotonic() - t0
+                    say(f"   … {human(gone)}  {heartbeat(gone) or ''}".rstrip())
+        t.join(5)
+    finally:
+        end_group(p)
+        if logf:
+            logf.close()
+    text = b"".join(out).decode(errors="replace")
+    if check and p.returncode:
+        tail = "\n".join("   | " + x for x in text.splitlines()[-15:])
+        if "No space left on device" in text:
+            raise LabError(f"the disk is full ('{cmd[0]}' failed); free some "
+                           "space or set CPUHP_CACHE to another disk")
+        say(tail)
+        where = f"; the log is {log}" if log else ""
+        raise LabError(f"'{' '.join(map(str, cmd[:6]))}' failed with "
+                       f"status {p.returncode}{where}")
+    return p.returncode, text
+
+
+def git(*args, cwd=None, check=True, env=None, stdin=None):
+    """Run git and return what it printed; raises LabError when it fails and
+    check is set, otherwise returns None."""
+    e = dict(os.environ)
+    for k in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        e.pop(k, None)
+    e.update(env or {})
+    p = subprocess.run(["git", *map(str, args)], cwd=cwd, env=e,
+                       stdin=stdin or subprocess.DEVNULL, text=True,
+                       errors="replace", capture_output=True)
+    if p.returncode:
+        if not check:
+            return None
+        msg = (p.stderr or p.stdout).strip().splitlines()
+        raise LabError(f"'git {' '.join(map(str, args[:4]))}' failed in "
+                       f"{cwd or '.'}: {msg[-1] if msg else p.returncode}")
+    return p.stdout

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reading a kernel's console: what must make a run fail."""
+
+import re
+
+# Beginnings of what a healthy boot never prints. The kernel's own list for
+# rcutorture (console-badness.sh) is the model.
+BAD = re.compile(
+    r"Kernel panic - not syncing|Oops[: ]|\bBUG: |kernel BUG at|WARNING: |"
+    r"Badness |Unable to handle kernel|general protection fault|"
+    r"detected stalls on CPUs/tasks|self-detected stall on CPU|"
+    r"rcu_.*kthread starved|soft lockup|hard LOCKUP|"
+    r"INFO: task .* blocked for more than|possible (?:circular|recursive) "
+    r"locking|inconsistent lock state|lock held when returning|suspicious "
+    r"RCU usage|sleeping function called from invalid|scheduling while "
+    r"atomic|bad unlock balance|ODEBUG: |KASAN: |KCSAN: |UBSAN: |"
+    r"possible .*deadlock|DEBUG_LOCKS_WARN_ON|"
+    r"CPU\d+ failed to (?:die|report)|LAB-FATAL|"
+    r"hung while offline|Call Trace:|Call trace:|==========")
+
+# What the unpatched kernel prints too and is no fault of anybody here:
+# (pattern, reason). Keep it short; every line here is a blind spot.
+ALLOWED = [
+    (re.compile(r"WARNING: Spectre v2|Spectre V2 : WARNING|"
+                r"WARNING: .*(?:Unpriv|unpriv).*eBPF"),
+     "mitigation notes, printed for QEMU's CPU models"),
+]
+
+
+def is_bad(line):
+    """Whether a console line is the start of a splat."""
+    return bool(BAD.search(line)) and not any(p.search(line)
+                                              for p, _ in ALLOWED)
+
+
+def splats(text, before=3, after=25, most=3):
+    """The splats in a console text, each as a list of lines with the lines
+    around it; at most 'most' of them, overlapping ones joined."""
+    lines = text.replace("\r", "").split("\n")
+    out, last = [], -1
+    for i, line in enumerate(lines):
+        if i <= last or not is_bad(line):
+            continue
+        last = i + after
+        out.append(lines[max(0, i - before):last + 1])
+        if len(out) == most:
+            break
+    return out

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The guest: Debian's user space as a read-only squashfs (disk 'root') and a
+small disk with what is ours: scripts, labctl, the kernel's selftests (disk
+'lab'). Both are cached by content."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from . import kernels
+from .common import (ARCHES, TOP, LabError, cache_dir, check_arch, digest,
+                     fresh_dir, git, locked, need_space, run, say, step)
+
+GUEST = TOP / "guest"
+SUITE = "bookworm"
+PACKAGES = ("base-files bash coreutils diffutils findutils gawk grep gzip "
+            "hostname kexec-tools kmod mount perl-base procps rt-tests sed "
+            "stress-ng tar trace-cmd util-linux").split()
+PACKAGES_ARCH = {"x86_64": [], "ppc64le": ["powerpc-utils"]}
+SELFTESTS = ("cpu-hotplug",)
+
+
+def _apt_tree(arch):
+    """A script for mmdebstrap's stdin is not needed: it takes the mirror."""
+    out = subprocess.run([str(TOP / "lab" / "apt-private.sh"), "--mirror"],
+                         capture_output=True, text=True)
+    url = out.stdout.strip()
+    if not url:
+        raise LabError("no Debian mirror in this machine's apt sources; add "
+                       "one for its release to /etc/apt")
+    return url
+
+
+def rootfs(arch):
+    """Path of the squashfs with Debian's user space for arch; made on first
+    use. Packages are unpacked, none of their scripts runs."""
+    check_arch(arch)
+    pkgs = PACKAGES + PACKAGES_ARCH[arch]
+    key = digest(SUITE, " ".join(pkgs), GUEST / "lab-init", "3")
+    path = cache_dir() / "guest" / f"root-{arch}-{key}.squashfs"
+    with locked(f"guest-{arch}"):
+        if path.exists():
+            return path
+        need_space(cache_dir(), 2, "the guest")
+        deb = ARCHES[arch]["debian"]
+        with step(f"guest: Debian {SUITE} {deb}, {len(pkgs)} packages", 35):
+            with fresh_dir(cache_dir() / "guest" / f".make-{arch}") as tmp:
+                tar = tmp / "root.tar"
+                # fakechroot etc. are not needed to unpack; unshare is for
+                # the user who is not root
+                mode = "root" if os.geteuid() == 0 else "unshare"
+                _, out = run(["mmdebstrap", f"--mode={mode}",
+                              "--variant=extract", f"--architectures={deb}",
+                              f"--include={','.join(pkgs)}", "--format=tar",
+                              "--aptopt=Acquire::Retries \"3\"",
+                              SUITE, tar, _apt_tree(arch)],
+                             log=tmp / "mmdebstrap.log")
+                add = tmp / "add"
+                for d in ("lab", "proc", "sys", "dev", "tmp", "run", "root",
+                          "usr/bin", "etc"):
+                    (add / d).mkdir(parents=True)
+                shutil.copy2(GUEST / "lab-init", add / "lab-init")
+                # what the packages' scripts would have linked
+                (add / "usr/bin/sh").symlink_to("bash")
+                (add / "usr/bin/awk").symlink_to("gawk")
+                (add / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
+                (add / "etc/group").write_text("root:x:0:\n")
+                (add / "etc/mtab").symlink_to("/proc/self/mounts")
+                names = ["lab-init", "lab", "usr/bin/sh", "usr/bin/awk",
+                         "etc/passwd", "etc/group", "etc/mtab"]
+                run(["tar", "-rf", tar, "--owner=0", "--group=0",
+                     "-C", add, *[f"./{n}" for n in names]])
+                with open(tar, "rb") as f:
+                    run(["tar2sqfs", "-q", "-f", "-c", "lz4",
+                         tmp / "root.squashfs"], stdin=f)
+                os.replace(tmp / "root.squashfs", path)
+            shutil.rmtree(cache_dir() / "guest" / f".make-{arch}",
+                          ignore_errors=True)
+        for old in path.parent.glob(f"root-{arch}-*.squashfs"):
+            if old != path:
+                old.unlink()
+    return path
+
+
+def lab_disk(arch):
+    """Path of the squashfs with guest/, labctl and the kernel's selftests of
+    the patched tree, built for arch; made anew when one of them changed."""
+    check_arch(arch)
+    commit = kernels.wanted_commit("patched")
+    trees = [git("rev-parse", f"{commit}:tools/testing/selftests/{t}",
+                 cwd=kernels.LINUX).strip()
+             for t in (*SELFTESTS, "kselftest", "lib.mk")]
+    key = digest(GUEST, kernels.compiler(arch), *trees)
+    path = cache_dir() / "guest" / f"lab-{arch}-{key}.squashfs"
+    with locked(f"guest-{arch}"):
+        if path.exists():
+            return path
+        with step(f"guest: scripts and selftests for {arch}", 5), \
+                fresh_dir(cache_dir() / "guest" / f".lab-{arch}") as tmp:
+            top = tmp / "lab"
+            shutil.copytree(GUEST, top)
+            (top / "bin").mkdir()
+            cross = ARCHES[arch]["cross"]
+            run([cross + "gcc", "-O2", "-Wall", "-Werror", "-static", "-o",
+                 top / "bin" / "labctl", GUEST / "labctl.c"])
+            with locked("kernel-patched"):
+                src = kernels.checkout("patched", commit)
+                run(["make", "-s", "-C", src / "tools/testing/selftests",
+                     f"O={tmp / 'kselftest-build'}",
+                     f"ARCH={ARCHES[arch]['kernel']}",
+                     f"CROSS_COMPILE={cross}", f"TARGETS={' '.join(SELFTESTS)}",
+                     "FORCE_TARGETS=1",
+                     f"INSTALL_PATH={top / 'kselftest'}", "install"],
+                    log=tmp / "kselftest.log")
+            run(["mksquashfs", top, tmp / "lab.squashfs", "-all-root",
+                 "-no-progress", "-quiet", "-comp", "lz4", "-mkfs-time", "0",
+                 "-all-time", "0"])
+            os.replace(tmp / "lab.squashfs", path)
+        shutil.rmtree(cache_dir() / "guest" / f".lab-{arch}",
+                      ignore_errors=True)
+        for old in path.parent.glob(f"lab-{arch}-*.squashfs"):
+            if old != path:
+                old.unlink()
+    return path

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Kernel images: base and patched, per architecture and profile.
+
+Each variant has a checkout of its own in the cache, moved from commit to
+commit with git so that only changed files change their times; each
+configuration has an output directory below it. A finished image is copied
+out with a description; the description decides whether make must run at
+all."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from . import series
+from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch,
+                     check_profile, digest, fresh_dir, git, locked,
+                     need_space, run, say, step)
+
+VARIANTS = ("base", "patched")
+
+
+def fragments(arch, profile=""):
+    """The configuration fragments of an architecture and profile, in order."""
+    names = ["common", arch] + ([profile] if profile else [])
+    return [TOP / "configs" / f"{n}.config" for n in names]
+
+
+def compiler(arch):
+    """Name and version line of the compiler, without ccache."""
+    cc = ARCHES[arch]["cross"] + "gcc"
+    try:
+        out = subprocess.run([cc, "--version"], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise LabError(f"no compiler {cc} for {arch}; run 'make deps'") from None
+    return out.stdout.splitlines()[0]
+
+
+def jobs():
+    """One more than there are CPUs."""
+    return (os.cpu_count() or 1) + 1
+
+
+def make_cmd(src, out, arch, *targets, extra=()):
+    """The make command line for a kernel source and output directory."""
+    a = ARCHES[arch]
+    cc = a["cross"] + "gcc"
+    if shutil.which("ccache"):
+        cc = "ccache " + cc
+    return ["make", "-C", src, f"O={out}", f"ARCH={a['kernel']}",
+            f"CROSS_COMPILE={a['cross']}", f"CC={cc}",
+            f"HOSTCC={'ccache ' if shutil.which('ccache') else ''}gcc",
+            "-s", f"-j{jobs()}", *extra, *targets]
+
+
+def make_env():
+    """Environment for reproducible builds through the lab's own ccache."""
+    return {"CCACHE_DIR": os.environ.get("CCACHE_DIR",
+                                         str(cache_dir() / "ccache")),
+            "CCACHE_MAXSIZE": "10G", "CCACHE_NOHASHDIR": "1",
+            "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
+            "KBUILD_BUILD_USER": "lab", "KBUILD_BUILD_HOST": "lab",
+            "KBUILD_BUILD_VERSION": "1", "LC_ALL": "C"}
+
+
+def wanted_commit(variant):
+    """The commit of linux/ that a variant is built from. What is edited in
+    linux/ and not committed yet is built too, as git stash would keep it."""
+    series.check_tree()
+    if variant == "base":
+        return git("rev-parse", "base^{commit}", cwd=LINUX).strip()
+    if series.dirty():
+        say("   (linux/ has uncommitted changes; they are built)")
+        return git("stash", "create", cwd=LINUX).strip()
+    return series.head()
+
+
+def tree_of(commit, cwd=None):
+    """The tree id of a commit: what a build depends on."""
+    return git("rev-parse", f"{commit}^{{tree}}", cwd=cwd or LINUX).strip()
+
+
+def slot(variant):
+    """The cache's checkout for a variant."""
+    return cache_dir() / "kernels" / variant
+
+
+def checkout(variant, commit):
+    """Bring the variant's checkout to a commit of linux/ and return its
+    path. The caller holds the lock of the variant."""
+    src = slot(variant)
+    if not (src / ".git").exists():
+        need_space(cache_dir(), 6, "a kernel checkout and build")
+        with fresh_dir(src) as tmp:
+            git("init", "-q", tmp)
+            git("config", "gc.auto", "0", cwd=tmp)
+            alt = tmp / ".git" / "objects" / "info" / "alternates"
+            alt.write_text(f"{cache_dir() / 'store.git' / 'objects'}\n")
+            git("fetch", "-q", "--no-tags", LINUX, commit, cwd=tmp)
+            git("checkout", "-q", "-f", "--detach", commit, cwd=tmp)
+    elif git("rev-parse", "-q", "--verify", f"{commit}^{{commit}}", cwd=src,
+             check=False) is None:
+        git("fetch", "-q", "--no-tags", LINUX, commit, cwd=src)
+    with contextlib.suppress(FileNotFoundError):
+        (src / ".git" / "index.lock").unlink()
+    git("checkout", "-q", "-f", "--detach", commit, cwd=src)
+    return src
+
+
+def _read_config(path):
+    got = {}
+    for line in path.read_text().splitlines():
+        m = re.match(r"(CONFIG_\w+)=(.*)", line)
+        if m:
+            got[m[1]] = m[2]
+        m = re.match(r"# (CONFIG_\w+) is not set", line)
+        if m:
+            got[m[1]] = "n"
+    return got
+
+
+def configure(src, out, arch, profile, log):
+    """Write out/.config from the fragments; raise LabError naming every
+    option that the kernel did not take as asked."""
+    out.mkdir(parents=True, exist_ok=True)
+    frag = "".join(f.read_text() for f in fragments(arch, profile))
+    frag_file = out / "lab.fragment"
+    key = out / "lab.key"
+    want_key = digest(frag, tree_of("HEAD", src), compiler(arch))
+    if (out / ".config").exists() and key.exists() and \
+            key.read_text() == want_key:
+        return
+    frag_file.write_text(frag)
+    run(make_cmd(src, out, arch, "allnoconfig") +
+        [f"KCONFIG_ALLCONFIG={frag_file}"], env=make_env(), log=log)
+    want, got = _read_config(frag_file), _read_config(out / ".config")
+    # an option which only the later tree has may be asked for as well
+    bad = [f"{k}={v}" for k, v in want.items()
+           if got.get(k, "n") != v]
+    if bad:
+        raise LabError(f"the {arch} {profile or 'normal'} configuration did "
+                       f"not get {', '.join(bad)}; a dependency is missing: "
+                       "mend configs/")
+    key.write_text(want_key)
+
+
+def image_dir(variant, arch, profile=""):
+    """Where a finished image lives in the cache: kernel, config, meta.json."""
+    return cache_dir() / "images" / "-".join(
+        x for x in (variant, arch, profile) if x)
+
+
+def warnings_in(text):
+    """Compiler and tool warnings in a build log, without duplicates."""
+    pat = re.compile(r"^(?:.*: )?(?:warning|WARNING|error):? .*|.*: warning: .*")
+    seen = []
+    for line in text.splitlines():
+        if (pat.match(line) or ": warning:" in line) and line not in seen:
+            seen.append(line)
+    return seen
+
+
+def build(variant, arch, profile="", commit=None):
+    """Build one image unless it is there already; return its directory.
+
+    Raises LabError when the build fails; meta.json in the directory has the
+    release, tree, configuration hash, compiler and the build's warnings."""
+    check_arch(arch)
+    check_profile(profile, arch)
+    commit = commit or wanted_commit(variant)
+    tree = tree_of(commit)
+    key = digest(tree, compiler(arch), *fragments(arch, profile))
+    dest = image_dir(variant, arch, profile)
+    name = f"{variant} {arch}" + (f" {profile}" if profile else "")
+    with locked(f"kernel-{variant}"):
+        try:
+            meta = json.loads((dest / "meta.json").read_text())
+            if meta["key"] == key:
+                say(f"   kernel {name}: {meta['release']} is up to date")
+                return dest
+        except (OSError, ValueError, KeyError):
+            meta = {}
+        need_space(cache_dir(), 3, "a kernel build")
+        with step(f"kernel {name}", {"": 420, "debug": 900,
+                                     "kcsan": 700}[profile]):
+            src = checkout(variant, commit)
+            out = src / (".o-" + arch + (f"-{profile}" if profile else ""))
+            log = cache_dir() / "logs" / f"build-{name.replace(' ', '-')}.log"
+            log.parent.mkdir(exist_ok=True)
+            log.write_bytes(b"")
+            configure(src, out, arch, profile, log)
+            a = ARCHES[arch]
+            cmd = make_cmd(src, out, arch, a["image"],
+                           extra=[f"LOCALVERSION=-{variant}"])
+
+            def objects(_):
+                n = sum(f.endswith(".o") for _, _, fs in os.walk(out)
+                        for f in fs)
+                return f"{n} objects"
+            _, text = run(cmd, env=make_env(), log=log, heartbeat=objects)
+            release = (out / "include/config/kernel.release").read_text().strip()
+            # warnings of files that were up to date are kept from before
+            with fresh_dir(dest) as tmp:
+                shutil.copy2(out / a["path"], tmp / "kernel")
+                shutil.copy2(out / ".config", tmp / "config")
+                if arch == "ppc64le":
+                    run([a["cross"] + "strip", "-s", tmp / "kernel"])
+                shutil.copy2(out / "System.map", tmp / "System.map")
+                (tmp / "meta.json").write_text(json.dumps({
+                    "key": key, "variant": variant, "arch": arch,
+                    "profile": profile, "release": release, "tree": tree,
+                    "config_hash": digest(out / ".config"),
+                    "compiler": compiler(arch),
+                    "warnings": warnings_in(text)}, indent=1))
+    return dest
+
+
+def build_all(arches, variants=VARIANTS, profile=""):
+    """Build several images; returns {(variant, arch): directory}."""
+    return {(v, a): build(v, a, profile) for a in arches for v in variants}

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Virtual machines: from a topology to QEMU's command line."""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+
+from .common import ARCHES, LabError, check_arch
+
+# machine type -> what it needs. cmdline: for every boot. off: whether the
+# guest's poweroff ends QEMU (powernv hangs in it).
+MACHINES = {
+    "q35": {"arch": "x86_64", "cpu": "Skylake-Server", "threads": (1, 2),
+            "console": "ttyS0", "off": True, "default_threads": 2},
+    "pseries": {"arch": "ppc64le", "cpu": "power10", "threads": (1, 2, 4, 8),
+                "console": "hvc0", "off": True, "default_threads": 8},
+    "powernv10": {"arch": "ppc64le", "cpu": "power10",
+                  "threads": (1, 2, 4), "console": "hvc0", "off": False,
+                  "default_threads": 4},
+    "powernv9": {"arch": "ppc64le", "cpu": "power9", "threads": (1, 2, 4),
+                 "console": "hvc0", "off": False, "default_threads": 4},
+}
+DEFAULT = {"x86_64": "q35", "ppc64le": "pseries"}
+ACCELS = ("icount", "mttcg", "kvm")
+QEMU = {"x86_64": "qemu-system-x86_64", "ppc64le": "qemu-system-ppc64"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """A virtual machine. cpus = sockets * cores * threads; nodes divides
+    sockets; memory is in MiB; accel is 'icount' (virtual time: 1 ns an
+    instruction, idle time skipped, CPUs take turns), 'mttcg' (real threads,
+    wall clock) or 'kvm'."""
+    type: str
+    sockets: int
+    cores: int
+    threads: int
+    nodes: int = 1
+    memory: int = 2048
+    accel: str = "icount"
+    cpu: str = ""
+    append: str = ""
+    options: tuple = ()         # further QEMU arguments
+
+    @property
+    def arch(self):
+        return MACHINES[self.type]["arch"]
+
+    @property
+    def cpus(self):
+        return self.sockets * self.cores * self.threads
+
+    def name(self):
+        """'pseries-32' or 'q35-16-mttcg'."""
+        extra = "" if self.accel == "icount" else f"-{self.accel}"
+        return f"{self.type}-{self.cpus}{extra}"
+
+
+def kvm_usable(arch):
+    """Whether the host can run guests of arch under KVM."""
+    return (os.uname().machine == arch and os.access("/dev/kvm", os.R_OK |
+                                                      os.W_OK))
+
+
+def topology(type_, cpus, threads=0, nodes=0, **kw):
+    """A Machine of that type with that many CPUs, spread over two sockets
+    (and nodes) where they fit; LabError when they do not fit."""
+    if type_ not in MACHINES:
+        raise LabError(f"unknown MACHINE '{type_}'; use one of: "
+                       + ", ".join(MACHINES))
+    m = MACHINES[type_]
+    try:
+        cpus, threads, nodes = int(cpus), int(threads or 0), int(nodes or 0)
+    except ValueError:
+        raise LabError(f"CPUS={cpus} THREADS={threads}: numbers are "
+                       "needed") from None
+    threads = threads or min(m["default_threads"], max(cpus, 1))
+    if threads not in m["threads"]:
+        raise LabError(f"{type_} has no {threads} threads a core; use one of "
+                       + ", ".join(map(str, m["threads"])))
+    if cpus < 1 or cpus % threads:
+        raise LabError(f"CPUS={cpus} does not fit: it must be a multiple of "
+                       f"the {threads} threads a core of {type_} has "
+                       "(or give THREADS=)")
+    if type_ == "q35" and cpus > 255:
+        raise LabError(f"CPUS={cpus} is too many for q35, which ends at 255; "
+                       "use ARCH=ppc64le for more")
+    if cpus > 2048:
+        raise LabError(f"CPUS={cpus} is too many: the kernels are built for "
+                       "2048")
+    cores = cpus // threads
+    sockets = 2 if cores % 2 == 0 else 1
+    if type_.startswith("powernv") and sockets == 2 and cores // 2 < 1:
+        sockets = 1
+    nodes = nodes or sockets
+    if sockets % nodes:
+        raise LabError(f"NODES={nodes} does not divide the {sockets} sockets "
+                       f"of {cpus} CPUs")
+    kw.setdefault("memory", 2048 if cpus <= 64 else 4096 if cpus <= 256 else 8192)
+    return Machine(type_, sockets, cores // sockets, threads, nodes, **kw)
+
+
+def check_accel(accel, arch):
+    """Return accel, or raise LabError."""
+    if accel not in ACCELS:
+        raise LabError(f"unknown ACCEL '{accel}'; use one of: "
+                       + ", ".join(ACCELS))
+    if accel == "kvm" and not kvm_usable(arch):
+        raise LabError(f"ACCEL=kvm: this host has no usable KVM for {arch}; "
+                       "use ACCEL=mttcg or ACCEL=icount")
+    return accel
+
+
+def qemu_version(arch):
+    """'10.0.2'; LabError when QEMU is missing or older than 10."""
+    q = QEMU[check_arch(arch)]
+    if not shutil.which(q):
+        raise LabError(f"{q} is not installed; run 'make deps'")
+    out = subprocess.run([q, "--version"], capture_output=True, text=True)
+    m = re.search(r"version (\d+)\.(\S+)", out.stdout)
+    if not m or int(m[1]) < 10:
+        raise LabError(f"{q} is {m[0] if m else 'of no known version'}; 10 or "
+                       "newer is needed: run 'make deps'")
+    return f"{m[1]}.{m[2]}"
+
+
+def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
+    """QEMU's argument list. kernel, root, lab, job: files; results: the file
+    of the guest's records; qmp: a socket path."""
+    info = MACHINES[m.type]
+    smp = f"{m.cpus},sockets={m.sockets},cores={m.cores},threads={m.threads}"
+    mtype = {"q35": "q35,kernel-irqchip=split",
+             "pseries": "pseries"}.get(m.type, m.type)
+    args = [QEMU[m.arch], "-nodefaults", "-no-user-config", "-display",
+            "none", "-M", mtype, "-cpu", m.cpu or info["cpu"],
+            "-smp", smp, "-m", f"{m.memory}M", "-no-reboot"]
+    if m.accel == "icount":
+        args += ["-accel", "tcg,thread=single", "-icount",
+                 "shift=0,sleep=off"]
+    elif m.accel == "mttcg":
+        args += ["-accel", "tcg,thread=multi"]
+    else:
+        args += ["-accel", "kvm"]
+        if m.arch == "x86_64":
+            args[args.index("-cpu") + 1] = "host"
+    # pci bus for the disks: powernv wants its root ports named
+    bus = (lambda i: f",bus=pcie.{i}") if m.type.startswith("powernv") \
+        else (lambda i: "")
+    if m.nodes > 1:
+        each = m.memory // m.nodes
+        for n in range(m.nodes):
+            args += ["-object",
+                     f"memory-backend-ram,id=mem{n},size={each}M",
+                     "-numa", f"node,nodeid={n},memdev=mem{n}"]
+        if m.type == "q35":
+            for s in range(m.sockets):
+                args += ["-numa", f"cpu,node-id={s * m.nodes // m.sockets},"
+                                  f"socket-id={s}"]
+        elif m.type == "pseries":
+            for c in range(m.sockets * m.cores):
+                node = c * m.nodes // (m.sockets * m.cores)
+                args += ["-numa", f"cpu,node-id={node},"
+                                  f"core-id={c * m.threads}"]
+    disks = [("root", root, True), ("lab", lab, True)]
+    if job:
+        disks.append(("job", job, True))
+    for i, (name, path, ro) in enumerate(disks):
+        args += ["-drive", f"if=none,id={name},file={path},format=raw,"
+                           f"readonly={'on' if ro else 'off'}",
+                 "-device", f"virtio-blk-pci,drive={name},serial={name}"
+                            + bus(i)]
+    if results:
+        args += ["-device", "virtio-serial-pci" + bus(3),
+                 "-chardev", f"file,id=results,path={results}",
+                 "-device", "virtserialport,chardev=results,name=lab"]
+    if m.type == "q35":
+        args += ["-serial", "stdio"]
+    elif m.type == "pseries":
+        args += ["-chardev", "stdio,id=con,signal=off", "-device",
+                 "spapr-vty,chardev=con"]
+    else:
+        args += ["-serial", "stdio"]
+    args += ["-device", "virtio-net-pci,netdev=n0,mq=on,vectors=10" + bus(4),
+             "-netdev", "hubport,id=n0,hubid=0"]
+    args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
+    line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
+            f"console={info['console']} panic=-1 oops=panic "
+            f"printk.time=1 {m.append} {append}")
+    if shell:
+        line += " lab.shell"
+    else:
+        line += " quiet loglevel=5"
+    args += ["-kernel", str(kernel), "-append", " ".join(line.split())]
+    return args + list(m.options)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The patch series: patches/ <-> linux/, a git tree with the tag 'base' and
+one commit per patch."""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import pathlib
+import time
+
+from . import source
+from .common import (LINUX, PATCHES, TOP, LabError, digest, fresh_dir, git,
+                     say, step, write_atomic)
+
+COVER = "0000-cover-letter.patch"
+# git as it is without anybody's configuration, so that the files it makes
+# are the same on every machine
+PLAIN = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
+         "GIT_CONFIG_NOSYSTEM": "1", "TZ": "UTC", "LC_ALL": "C"}
+
+
+def patch_files():
+    """The patches in order, without the cover letter."""
+    return sorted(p for p in PATCHES.glob("[0-9]*.patch") if p.name != COVER)
+
+
+def _series_key():
+    return digest(*patch_files()) if patch_files() else "empty"
+
+
+def _state_file():
+    return LINUX / ".git" / "cpuhp-lab.json"
+
+
+def _state():
+    try:
+        return json.loads(_state_file().read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def head(tree=None):
+    """The commit at HEAD of linux/."""
+    return git("rev-parse", "HEAD", cwd=tree or LINUX).strip()
+
+
+def in_progress(tree=None):
+    """Whether a git am or rebase is unfinished in linux/."""
+    g = (tree or LINUX) / ".git"
+    return (g / "rebase-apply").exists() or (g / "rebase-merge").exists()
+
+
+def dirty():
+    """Whether tracked files of linux/ differ from HEAD."""
+    return bool(git("status", "--porcelain", "--untracked-files=no",
+                    cwd=LINUX).strip())
+
+
+def check_tree():
+    """Raise LabError unless linux/ is there, complete and at rest."""
+    if not (LINUX / ".git").exists():
+        raise LabError("there is no linux/ yet; run 'make tree'")
+    if in_progress():
+        raise LabError("linux/ is in the middle of a git am or rebase; finish "
+                       "it there (git am --continue, git rebase --continue) "
+                       "or start again with 'make tree FORCE=1'")
+    if not git("rev-parse", "-q", "--verify", "base", cwd=LINUX, check=False):
+        raise LabError("linux/ has no tag 'base', so it is not the tree that "
+                       "'make tree' makes; move it away and run 'make tree'")
+
+
+def _explain(tree, patch, text):
+    """The LabError for a patch that does not apply."""
+    hunks = re.findall(r"^error: patch failed: (\S+)$", text, re.M)
+    gone = re.findall(r"^error: (\S+): (?:No such file|does not exist|already "
+                      r"exists).*$", text, re.M)
+    bad = re.search(r"corrupt patch at line (\d+)", text)
+    what = ("hunk at " + ", ".join(hunks)) if hunks else \
+        ("file " + ", ".join(gone)) if gone else \
+        f"corrupt at its line {bad[1]}" if bad else \
+        (text.strip().splitlines() or ["?"])[-1]
+    return LabError(
+        f"{patch.name} does not apply ({what}). linux/ is left there: "
+        "in linux/ run 'git apply --reject .git/rebase-apply/patch', mend the "
+        "*.rej, 'git add -u', 'git am --continue', then 'make patches' here; "
+        "or get Linux 7.3.y with 'make tree FORCE=1'")
+
+
+def apply(tree):
+    """git am every patch in a tree that stands on base, with progress. On
+    failure the tree keeps the unfinished git am and LabError says how to go
+    on."""
+    for p in patch_files():
+        env = dict(PLAIN, GIT_COMMITTER_NAME="lab",
+                   GIT_COMMITTER_EMAIL="lab@invalid")
+        import subprocess
+        r = subprocess.run(["git", "am", "-q", "--committer-date-is-author-date",
+                            "--keep-non-patch", str(p)], cwd=tree, text=True,
+                           env={**os.environ, **env}, capture_output=True,
+                           stdin=subprocess.DEVNULL)
+        if r.returncode:
+            raise _explain(tree, p, r.stderr + r.stdout)
+
+
+def make_tree(linux=None, force=False):
+    """Make or refresh linux/ from the base and patches/. Never discards
+    commits or changes in linux/ that are not in patches/: it refuses, or
+    with force moves the old tree to linux.saved-<time>."""
+    tag, origin = source.get(linux)
+    version = source.tag_version(tag)
+    key = _series_key()
+    if LINUX.exists():
+        st = _state()
+        edited = (not st or in_progress() or head() != st.get("head")
+                  or dirty())
+        same = st.get("tag") == tag and st.get("series") == key
+        if same and not force and not in_progress():
+            note = " (with work that is not in patches/)" if edited else ""
+            say(f"   linux/ is Linux {version} + {len(patch_files())} "
+                f"patches{note}")
+            return version
+        if edited:
+            if not force:
+                why = "an unfinished git am or rebase" if in_progress() else \
+                    "commits or changes that are not in patches/"
+                raise LabError(f"linux/ has {why}, and patches/ or the base "
+                               "changed; run 'make patches' to keep them, or "
+                               "'make tree FORCE=1' to set them aside")
+            saved = TOP / f"linux.saved-{time.strftime('%Y%m%d-%H%M%S')}"
+            os.rename(LINUX, saved)
+            say(f"   the old tree is now {saved.name}/")
+    if version.split(".")[:2] != [str(x) for x in source.WANT]:
+        say(f"WARNING: the base is Linux {version}, not 7.3.y; the series is "
+            "tried on it as it is")
+    with step(f"linux/: Linux {version} from {origin}, "
+              f"{len(patch_files())} patches", 20):
+        reuse = LINUX.exists() and _state().get("tag") == tag
+        if reuse:
+            write_atomic(_state_file(), "{}")
+            git("checkout", "-q", "-B", "series", "base", cwd=LINUX)
+            _apply_and_note(LINUX, tag, key)
+        else:
+            failed = None
+            with fresh_dir(LINUX) as tmp:
+                tmp.rmdir()
+                git("clone", "-q", "--no-checkout", source.store(), tmp,
+                    env=PLAIN)
+                for t in git("tag", cwd=tmp).split():
+                    if t != tag:
+                        git("tag", "-d", t, cwd=tmp)
+                git("tag", "base", f"{tag}^{{commit}}", cwd=tmp)
+                git("tag", "-d", tag, cwd=tmp)
+                git("remote", "remove", "origin", cwd=tmp)
+                git("checkout", "-q", "-B", "series", "base", cwd=tmp)
+                try:
+                    _apply_and_note(tmp, tag, key)
+                except LabError as e:
+                    failed = e
+            if failed:
+                raise failed
+    return version
+
+
+def _apply_and_note(tree, tag, key):
+    apply(tree)
+    write_atomic(tree / ".git" / "cpuhp-lab.json", json.dumps(
+        {"tag": tag, "series": key, "head": head(tree)}))
+
+
+# ---- linux/ -> patches/ -------------------------------------------------
+
+COVER_TEMPLATE = """\
+From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
+From: {name} <{email}>
+Date: {date}
+Subject: [PATCH 0/{n}] cpu/hotplug: SUBJECT
+
+BLURB
+
+"""
+_MARK = "---- 8< ---- the series ---- 8< ----"
+
+
+def _cover(n):
+    """The cover letter: its prose is kept, what follows the mark is made
+    anew from the series."""
+    path = PATCHES / COVER
+    if path.exists():
+        prose = path.read_text().split(_MARK)[0]
+        prose = re.sub(r"^Subject: \[PATCH 0/\d+\]",
+                       f"Subject: [PATCH 0/{n}]", prose, flags=re.M)
+    else:
+        ident = git("var", "GIT_AUTHOR_IDENT", cwd=LINUX)
+        m = re.match(r"(.*) <(.*)> \d+", ident)
+        prose = COVER_TEMPLATE.format(
+            name=m[1], email=m[2], n=n,
+            date=time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime()))
+    log = git("shortlog", "-w72,2,4", "base..HEAD", cwd=LINUX, env=PLAIN)
+    stat = git("diff", "--stat=72", "--summary", "-M", "base..HEAD",
+               cwd=LINUX, env=PLAIN)
+    tree = git("rev-parse", "base^{tree}", cwd=LINUX).strip()
+    v = source.kernel_version(git("show", "base:Makefile", cwd=LINUX))
+    return (f"{prose.rstrip()}\n\n{_MARK}\n\n{log.rstrip()}\n\n"
+            f"{stat.rstrip()}\n\n"
+            f"base-version: Linux {source.version_string(v)}\n"
+            f"base-tree: {tree}\n")
+
+
+def make_patches():
+    """Write patches/ from base..HEAD of linux/. Says what is not in a
+    commit; raises LabError when linux/ is not at rest or has merges."""
+    check_tree()
+    if git("rev-list", "--merges", "base..HEAD", cwd=LINUX).strip():
+        raise LabError("linux/ has merges after base, which no patch can "
+                       "carry; rebase them away (git rebase base)")
+    if not git("merge-base", "--is-ancestor", "base", "HEAD", cwd=LINUX,
+               check=False) is not None:
+        raise LabError("HEAD of linux/ does not stand on the tag 'base'; "
+                       "check the series branch out there")
+    for line in git("log", "--format=%h %s", "base..HEAD",
+                    cwd=LINUX).splitlines():
+        if re.match(r"\w+ (fixup|squash|amend)! ", line):
+            raise LabError(f"linux/ has the unsquashed commit '{line}'; run "
+                           "'git rebase -i --autosquash base' there")
+    if dirty():
+        say("WARNING: linux/ has changes that are in no commit; they are not "
+            "exported")
+    n = int(git("rev-list", "--count", "base..HEAD", cwd=LINUX))
+    cover = _cover(n)
+    keep = [p for p in PATCHES.glob("*") if not p.name.endswith(".patch")]
+    with fresh_dir(PATCHES) as tmp:
+        for p in keep:
+            shutil.copy2(p, tmp)
+        git("format-patch", "-q", "-o", tmp, "--no-numbered", "--zero-commit",
+            "--no-signature", "--no-attach", "--no-thread", "--no-base",
+            "--abbrev=12", "--stat=72", "--diff-algorithm=myers",
+            "--filename-max-length=60", "base..HEAD", cwd=LINUX, env=PLAIN)
+        (tmp / COVER).write_text(cover)
+    st = _state()
+    st.update(series=_series_key(), head=head())
+    write_atomic(_state_file(), json.dumps(st))
+    say(f"   patches/: {n} patches and the cover letter")
+    return n
