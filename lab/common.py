@@ -215,12 +215,13 @@ def start(cmd, **kw):
 
 
 def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
-        stdin=None):
+        stdin=None, limit=None):
     """Run a command to its end and return (status, output).
 
     log: a file that gets the output as it comes. heartbeat: called every
     30 s with the seconds gone; what it returns is shown. check: raise
-    LabError with the last lines when the status is not 0."""
+    LabError with the last lines when the status is not 0. limit: seconds,
+    then the command is ended and TimeoutError raised."""
     e = dict(os.environ)
     e.update(env or {})
     p = start(cmd, cwd=cwd, env=e, stdin=stdin or subprocess.DEVNULL,
@@ -241,9 +242,12 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
     try:
         while True:
             try:
-                p.wait(30)
+                left = limit - (time.monotonic() - t0) if limit else 30
+                p.wait(max(0.1, min(30, left)))
                 break
             except subprocess.TimeoutExpired:
+                if limit and time.monotonic() - t0 >= limit:
+                    raise TimeoutError(str(cmd[0])) from None
                 if heartbeat:
                     gone = time.monotonic() - t0
                     say(f"   … {human(gone)}  {heartbeat(gone) or ''}".rstrip())

@@ -5,9 +5,10 @@ one commit per patch."""
 import json
 import os
 import re
-import shutil
-import tempfile
 import pathlib
+import shutil
+import subprocess
+import tempfile
 import time
 
 from . import source
@@ -95,7 +96,6 @@ def apply(tree):
     for p in patch_files():
         env = dict(PLAIN, GIT_COMMITTER_NAME="lab",
                    GIT_COMMITTER_EMAIL="lab@invalid")
-        import subprocess
         r = subprocess.run(["git", "am", "-q", "--committer-date-is-author-date",
                             "--keep-non-patch", str(p)], cwd=tree, text=True,
                            env={**os.environ, **env}, capture_output=True,
@@ -208,6 +208,29 @@ def _cover(n):
             f"base-tree: {tree}\n")
 
 
+def _format(into):
+    """Write the patches of base..HEAD into a directory, the same on every
+    machine."""
+    git("format-patch", "-q", "-o", into, "--no-numbered", "--zero-commit",
+        "--no-signature", "--no-attach", "--no-thread", "--no-base",
+        "--abbrev=12", "--stat=72", "--diff-algorithm=myers",
+        "--filename-max-length=60", "base..HEAD", cwd=LINUX, env=PLAIN)
+
+
+def round_trip():
+    """The names of files in patches/ that 'make patches' would change now;
+    an empty list means the round trip is exact."""
+    check_tree()
+    with tempfile.TemporaryDirectory() as tmp:
+        tmp = pathlib.Path(tmp)
+        _format(tmp)
+        (tmp / COVER).write_text(_cover(len(list(tmp.glob("*.patch")))))
+        names = {p.name for d in (tmp, PATCHES) for p in d.glob("*.patch")}
+        return sorted(n for n in names if not (
+            (tmp / n).exists() and (PATCHES / n).exists()
+            and (tmp / n).read_bytes() == (PATCHES / n).read_bytes()))
+
+
 def make_patches():
     """Write patches/ from base..HEAD of linux/. Says what is not in a
     commit; raises LabError when linux/ is not at rest or has merges."""
@@ -233,10 +256,7 @@ def make_patches():
     with fresh_dir(PATCHES) as tmp:
         for p in keep:
             shutil.copy2(p, tmp)
-        git("format-patch", "-q", "-o", tmp, "--no-numbered", "--zero-commit",
-            "--no-signature", "--no-attach", "--no-thread", "--no-base",
-            "--abbrev=12", "--stat=72", "--diff-algorithm=myers",
-            "--filename-max-length=60", "base..HEAD", cwd=LINUX, env=PLAIN)
+        _format(tmp)
         (tmp / COVER).write_text(cover)
     st = _state()
     st.update(series=_series_key(), head=head())

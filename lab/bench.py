@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Scenarios: what is measured, side by side on base, base with
+rcu_expedited=1 and patched; the table, JSON and plot of a run."""
+
+import concurrent.futures
+import json
+import os
+import statistics
+import threading
+import time
+import tomllib
+
+from . import boot, kernels, machine
+from .common import (ARCHES, OUT, TOP, LabError, check_arch, human, say,
+                     write_atomic)
+
+SCENARIOS = TOP / "bench" / "scenarios"
+TREATMENTS = ("base", "expedited", "patched")
+# column -> the functions whose calls it sums (see guest/lib.sh)
+COUNTS = {
+    "GP": ("synchronize_rcu_normal",),
+    "GP exp": ("synchronize_rcu_expedited",),
+    "stops": ("stop_machine_cpuslocked", "stop_machine_from_inactive_cpu"),
+    "rebuilds": ("build_sched_domains",),
+    "IPI all": ("wake_up_all_idle_cpus", "smp_call_function_many_cond"),
+    "parks": ("kthread_park",),
+}
+_print_lock = threading.Lock()
+
+
+def load(name):
+    """The scenario of a name: a dict with title, machine, op, repeat. Raises
+    LabError for a name or a file that is wrong."""
+    path = SCENARIOS / f"{name}.toml"
+    if not path.exists():
+        have = ", ".join(sorted(p.stem for p in SCENARIOS.glob("*.toml")))
+        raise LabError(f"no SCENARIO '{name}'; there are: all, {have}")
+    try:
+        s = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as e:
+        raise LabError(f"{path}: {e}") from None
+    for key in ("title", "machine", "op"):
+        if key not in s:
+            raise LabError(f"{path} has no '{key}'")
+    for op in s["op"]:
+        if "name" not in op or "run" not in op:
+            raise LabError(f"{path}: every op needs 'name' and 'run'")
+    s["name"] = name
+    return s
+
+
+def machines(scenario, cpus=None, arch=None, full=False):
+    """The Machines of a scenario, in its order."""
+    out = []
+    for m in scenario["machine"]:
+        if arch and machine.MACHINES[m["type"]]["arch"] != arch:
+            continue
+        sizes = m["cpus"] + (m.get("more", []) if full else [])
+        for n in ([cpus] if cpus else sizes):
+            accel = machine.check_accel(
+                os.environ.get("ACCEL") or m.get("accel", "icount"),
+                machine.MACHINES[m["type"]]["arch"])
+            out.append(machine.topology(
+                m["type"], n, m.get("threads", 0), m.get("nodes", 0),
+                accel=accel, append=m.get("append", "")))
+    if not out:
+        raise LabError(f"scenario {scenario['name']} has no machine for "
+                       f"ARCH={arch}")
+    return out
+
+
+def job_text(scenario, m, variant):
+    """The bash job for one boot: a warm-up cycle, 'repeat' timed cycles with
+    the treatments taking turns, one counted cycle each."""
+    ops = [op for op in scenario["op"]
+           if op.get("machine", m.type) == m.type]
+    treatments = ["base", "expedited"] if variant == "base" else ["patched"]
+    lines = [scenario.get("setup", "")]
+    q = lambda s: "'" + s.replace("'", "'\\''") + "'"
+    for cycle in range(scenario.get("repeat", 3) + 1):
+        for t in treatments:
+            lines.append(f"as_treatment {t}")
+            for op in ops:
+                lines.append(
+                    f"timed {q(op['name'])} {t} {cycle} {op['run']} || "
+                    f"die {q(op['name'] + ' failed: ')}\"$(cat /tmp/timed.err)\"")
+    for t in treatments:
+        lines.append(f"as_treatment {t}")
+        for op in ops:
+            lines.append(f"counted {q(op['name'])} {t} {op['run']}")
+    return "\n".join(lines) + "\n"
+
+
+def cpulist(text):
+    """The set of CPU numbers in a cpulist such as '0-3,8'."""
+    out = set()
+    for part in filter(None, text.strip().split(",")):
+        a, _, b = part.partition("-")
+        out |= set(range(int(a), int(b or a) + 1))
+    return out
+
+
+def _check_sample(scenario, m, rec):
+    """Raise LabError when an operation left other CPUs online than its 'op'
+    says: 'cores', 'all', or a number to subtract."""
+    op = next(o for o in scenario["op"] if o["name"] == rec["op"])
+    want = op.get("online")
+    if want is None:
+        return
+    n = {"all": m.cpus, "cores": m.cpus // m.threads}.get(want)
+    n = m.cpus + want if n is None else n
+    got = len(cpulist(rec["online"]))
+    if got != n:
+        raise LabError(f"{scenario['name']} on {m.name()}: after "
+                       f"'{rec['op']}' {got} CPUs are online, not {n}")
+
+
+def run_one(scenario, m, variant, image):
+    """Boot one machine and return its result as a dict, ready for JSON."""
+    name = f"{scenario['name']}-{m.name()}-{variant}"
+    limit = scenario.get("limit", 180 + 12 * m.cpus)
+    r = boot.run_job(m, image, job_text(scenario, m, variant), name=name,
+                     limit=limit)
+    if r.status:
+        raise LabError(f"{name}: the job ended with status {r.status}: "
+                       f"{r.output().strip().splitlines()[-1:]}; console: "
+                       f"{r.console_path}")
+    meta = json.loads((image / "meta.json").read_text())
+    samples, counts = [], []
+    for rec in r.of("sample"):
+        _check_sample(scenario, m, rec)
+        if int(rec["cycle"]):           # 0 warms up
+            samples.append({"op": rec["op"], "treatment": rec["treatment"],
+                            "cycle": int(rec["cycle"]), "ns": int(rec["ns"])})
+    for rec in r.of("counts"):
+        calls = {k: int(v) for k, v in rec.items()
+                 if k not in ("t", "op", "treatment", "status")}
+        counts.append({"op": rec["op"], "treatment": rec["treatment"],
+                       "calls": calls})
+    if not samples:
+        raise LabError(f"{name}: no sample came back; console: "
+                       f"{r.console_path}")
+    boot_rec = r.of("boot")[0]
+    with _print_lock:
+        say(f"   {name}: {human(r.seconds)}")
+    return {"machine": m.type, "cpus": m.cpus, "threads": m.threads,
+            "sockets": m.sockets, "nodes": m.nodes, "accel": m.accel,
+            "append": m.append, "variant": variant,
+            "release": boot_rec["release"], "tree": meta["tree"],
+            "config_hash": meta["config_hash"], "compiler": meta["compiler"],
+            "host_seconds": round(r.seconds, 1), "samples": samples,
+            "counts": counts}
+
+
+def measure(scenario, cpus=None, arch=None, full=False):
+    """Run a scenario on base and patched, taking turns; return the result
+    document. Two guests run at a time where there are two CPUs: virtual time
+    does not notice (icount); with other accelerators one at a time."""
+    ms = machines(scenario, cpus, arch, full)
+    images = {(v, a): kernels.build(v, a)
+              for a in dict.fromkeys(m.arch for m in ms)
+              for v in kernels.VARIANTS}
+    for a in dict.fromkeys(m.arch for m in ms):     # make them beforehand
+        boot.guest.rootfs(a), boot.guest.lab_disk(a)
+    work = [(m, v) for m in ms for v in kernels.VARIANTS]
+    workers = min(os.cpu_count() or 1, 4) if all(
+        m.accel == "icount" for m in ms) else 1
+    say(f"== {scenario['title']}: {len(work)} boots, {workers} at a time")
+    runs = []
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        todo = [pool.submit(run_one, scenario, m, v, images[v, m.arch])
+                for m, v in work]
+        try:
+            runs = [t.result() for t in todo]
+        except BaseException:
+            for t in todo:
+                t.cancel()
+            boot.end_children()
+            raise
+    return {"scenario": scenario["name"], "title": scenario["title"],
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "unit": "ns", "clock": "CLOCK_MONOTONIC of the guest"
+            + (", virtual (icount)" if workers > 1 or all(
+                m.accel == "icount" for m in ms) else ""),
+            "qemu": {a: machine.qemu_version(a)
+                     for a in dict.fromkeys(m.arch for m in ms)},
+            "runs": runs}
+
+
+def rows(doc):
+    """One row for each machine, size and operation: {'machine', 'cpus',
+    'op', 'ms': {treatment: (median, min, max)}, 'counts': {treatment:
+    {column: n}}}."""
+    out = {}
+    for run in doc["runs"]:
+        for s in run["samples"]:
+            key = (run["machine"], run["cpus"], s["op"])
+            row = out.setdefault(key, {"machine": key[0], "cpus": key[1],
+                                       "op": key[2], "all": {}, "counts": {}})
+            row["all"].setdefault(s["treatment"], []).append(s["ns"] / 1e6)
+        for c in run["counts"]:
+            row = out[run["machine"], run["cpus"], c["op"]]
+            row["counts"][c["treatment"]] = {
+                col: sum(c["calls"].get(f, 0) for f in funcs)
+                for col, funcs in COUNTS.items()}
+    for row in out.values():
+        row["ms"] = {t: (statistics.median(v), min(v), max(v))
+                     for t, v in row.pop("all").items()}
+    return list(out.values())
+
+
+def _ms(x):
+    return f"{x:.1f}" if x < 1000 else f"{x:.0f}"
+
+
+def table(doc):
+    """The result as text, 80 columns: times, then counts."""
+    rs = rows(doc)
+    n = max((len([s for s in r["samples"] if s["op"] == r["samples"][0]["op"]
+                  and s["treatment"] == r["samples"][0]["treatment"]])
+             for r in doc["runs"]), default=0)
+    kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
+    out = [f"{doc['title']} ({kind}, median of {n})", "",
+           f"{'machine':<10}{'CPUs':>5} {'operation':<24}{'base':>9}"
+           f"{'expedited':>11}{'patched':>9}{'gain':>8}"]
+    for r in rs:
+        m = [r["ms"].get(t, (float("nan"),))[0] for t in TREATMENTS]
+        gain = f"{m[0] / m[2]:.1f}x" if m[2] == m[2] and m[2] else "-"
+        out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op']:<24}"
+                   f"{_ms(m[0]):>9}{_ms(m[1]):>11}{_ms(m[2]):>9}{gain:>8}")
+    out += ["", "Calls per operation: base / expedited / patched", "",
+            f"{'machine':<10}{'CPUs':>5} {'operation':<18}{'GP':>10}"
+            f"{'GP exp.':>11}{'stops':>10}{'rebuilds':>12}"]
+    for r in rs:
+        cells = []
+        for col in ("GP", "GP exp", "stops", "rebuilds"):
+            cells.append("/".join(str(r["counts"].get(t, {}).get(col, "-"))
+                                  for t in TREATMENTS))
+        out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op'][:18]:<18}"
+                   f"{cells[0]:>10}{cells[1]:>11}{cells[2]:>10}"
+                   f"{cells[3]:>12}")
+    return "\n".join(out) + "\n"
+
+
+def plot(doc, path):
+    """Cost against the number of CPUs, as PNG; one panel an operation.
+    Returns False when there is only one size, so nothing to plot."""
+    rs = rows(doc)
+    if len({r["cpus"] for r in rs}) < 2:
+        return False
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    ops = list(dict.fromkeys(r["op"] for r in rs))
+    fig, axes = plt.subplots(1, len(ops), figsize=(5 * len(ops), 4),
+                             squeeze=False, layout="constrained")
+    style = {"base": "-", "expedited": ":", "patched": "--"}
+    colour = {}
+    for ax, op in zip(axes[0], ops):
+        for mach in dict.fromkeys(r["machine"] for r in rs):
+            colour.setdefault(mach, f"C{len(colour)}")
+            for t in TREATMENTS:
+                pts = sorted((r["cpus"], r["ms"][t][0]) for r in rs
+                             if r["machine"] == mach and r["op"] == op
+                             and t in r["ms"])
+                if pts:
+                    ax.plot(*zip(*pts), style[t], marker="o", markersize=3,
+                            color=colour[mach], label=f"{mach} {t}")
+        ax.set(title=op, xlabel="CPUs", ylabel="ms", xscale="log",
+               yscale="log")
+        sizes = sorted({r["cpus"] for r in rs})
+        ax.set_xticks(sizes, [str(s) for s in sizes])
+        ax.minorticks_off()
+        ax.grid(alpha=.3)
+    axes[0][-1].legend(fontsize=7)
+    fig.suptitle(doc["title"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, dpi=110)
+    plt.close(fig)
+    return True
+
+
+def main(name, cpus=None, arch=None):
+    """Run scenario 'name' ('' is the default set, 'all' everything with all
+    sizes), print tables, write out/bench/NAME.{json,png}; with RECORD=1 in
+    the environment also bench/results/."""
+    if arch:
+        check_arch(arch)
+    full = name == "all"
+    everything = [load(p.stem) for p in sorted(SCENARIOS.glob("*.toml"))]
+    if not name or full:
+        todo = [s for s in everything if s.get("default")]
+        if full:
+            todo = [s for s in everything if s.get("default")
+                    or s.get("in_all")]
+    else:
+        todo = [load(name)]
+        if todo[0].get("needs_cpus") and not cpus:
+            raise LabError(f"SCENARIO={name} needs CPUS=, for example "
+                           "CPUS=256")
+    cpus = int(cpus) if cpus and str(cpus).isdigit() else cpus
+    for s in todo:
+        machines(s, cpus, arch, full)       # bad input ends here, not later
+    for s in todo:
+        doc = measure(s, cpus, arch, full)
+        text = table(doc)
+        write_atomic(OUT / "bench" / f"{s['name']}.json",
+                     json.dumps(doc, indent=1) + "\n")
+        png = OUT / "bench" / f"{s['name']}.png"
+        drawn = plot(doc, png)
+        print("\n" + text, flush=True)
+        say(f"   every sample: {(OUT / 'bench').relative_to(TOP)}/"
+            f"{s['name']}.json" + (f", plot: {png.relative_to(TOP)}"
+                                   if drawn else ""))
+        if os.environ.get("RECORD"):
+            to = TOP / "bench" / "results"
+            write_atomic(to / f"{s['name']}.json",
+                         json.dumps(doc, indent=1) + "\n")
+            write_atomic(to / f"{s['name']}.txt", text)
+            if drawn:
+                write_atomic(to / f"{s['name']}.png", png.read_bytes())

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: GPL-2.0
+"""'make test': everything that must be true of the series and the lab."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from . import bench, boot, guest, kernels, ktap, machine, series
+from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir, digest,
+                     git, human, locked, run, say, step, write_atomic)
+
+# checkpatch types that are not applied, with the reason
+CHECKPATCH_IGNORE = {
+    "FILE_PATH_CHANGES": "asks to look at MAINTAINERS for each new file; "
+                         "reviewed by hand",
+}
+# tests that may skip inside the lab's guests: (machine, name, reason)
+SKIP_ALLOWED = []
+PER_PATCH_BUDGET = 15 * 60
+
+# what is booted: two threads and more, two nodes
+BOOTS = {"x86_64": ("q35", 8), "ppc64le": ("pseries", 16)}
+
+JOB_SELFTESTS = """
+export KSELFTEST_CPU_ON_OFF_TEST_SH_ARGS=-a
+cd /lab/kselftest
+./run_kselftest.sh > /tmp/kselftest 2>&1
+file kselftest /tmp/kselftest
+cat $CPU/online > /tmp/online
+cat /sys/kernel/debug/kunit/*/results > /tmp/kunit
+file kunit /tmp/kunit
+"""
+JOB_SMT = """
+for i in 1 2 3; do
+	timed off - $i labctl write $CPU/smt/control off || die "SMT off failed"
+	timed on - $i labctl write $CPU/smt/control on || die "SMT on failed"
+done
+COUNTED_MORE=cpuidle_uninstall_idle_handler
+counted off - labctl write $CPU/smt/control off
+counted on - labctl write $CPU/smt/control on
+"""
+JOB_DEBUG = """
+for i in 1 2; do
+	timed off - $i labctl write $CPU/smt/control off || die "SMT off failed"
+	timed on - $i labctl write $CPU/smt/control on || die "SMT on failed"
+done
+for i in 1 2; do
+	for c in $(ls -d $CPU/cpu[0-9]*); do
+		[ -w $c/online ] && [ "${c##*/}" != cpu0 ] || continue
+		labctl write $c/online 0 || die "$c: offline failed"
+	done
+	for c in $(ls -d $CPU/cpu[0-9]*); do
+		[ -w $c/online ] && [ "$(cat $c/online)" = 0 ] || continue
+		labctl write $c/online 1 || die "$c: online failed"
+	done
+done
+cd /lab/kselftest
+./run_kselftest.sh -o 600 > /tmp/kselftest 2>&1
+file kselftest /tmp/kselftest
+emit checked online "$(cat $CPU/online)"
+"""
+
+
+class Report:
+    """Counts and prints results; the KTAP of the whole run goes to
+    out/test.ktap."""
+
+    def __init__(self):
+        self.lines = []
+        self.passed = self.failed = 0
+
+    def add(self, name, ok, detail=""):
+        n = self.passed + self.failed + 1
+        self.passed += bool(ok)
+        self.failed += not ok
+        name = name.replace("#", "")
+        self.lines.append(f"{'ok' if ok else 'not ok'} {n} {name}")
+        if detail and not ok:
+            self.lines += [f"# {x}" for x in str(detail).splitlines()[:40]]
+        print(f"{'pass' if ok else 'FAIL'}  {name}", flush=True)
+        if detail and not ok:
+            for x in str(detail).splitlines()[:40]:
+                print(f"      {x}", flush=True)
+
+    def finish(self):
+        write_atomic(OUT / "test.ktap", "\n".join(
+            ["KTAP version 1", f"1..{self.passed + self.failed}"]
+            + self.lines) + "\n")
+        print(f"{self.passed} passed, {self.failed} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def check_patches(rep):
+    """checkpatch --strict on every patch; the series applies; the round
+    trip is exact."""
+    ignore = ",".join(CHECKPATCH_IGNORE)
+    patches = series.patch_files()
+    for p in patches:
+        r = subprocess.run(
+            ["perl", LINUX / "scripts/checkpatch.pl", "--strict",
+             "--no-summary", "--color=never", f"--root={LINUX}",
+             f"--ignore={ignore}", p],
+            cwd=LINUX, capture_output=True, text=True)
+        rep.add(f"checkpatch: {p.name}", r.returncode == 0,
+                r.stdout + r.stderr)
+    with locked("kernel-bisect"), step("the series on a fresh base", 30):
+        try:
+            tree = kernels.checkout(
+                "bisect", git("rev-parse", "base^{commit}", cwd=LINUX).strip())
+            series.apply(tree)
+            same = kernels.tree_of("HEAD", tree) == kernels.tree_of(
+                "HEAD", LINUX)
+            rep.add(f"series: {len(patches)} patches apply with git am",
+                    same, "the result differs from linux/: 'make patches' or "
+                    "'make tree'")
+        except LabError as e:
+            git("am", "--abort", cwd=tree, check=False)
+            rep.add("series: applies with git am", False, e)
+    diff = series.round_trip()
+    rep.add("series: make tree, make patches leaves no difference",
+            not diff, ", ".join(diff))
+
+
+def check_builds(rep, arches, profile=""):
+    """The tip builds, without warnings; returns {arch: image}."""
+    images = {}
+    for a in arches:
+        name = f"build: {a}" + (f" {profile}" if profile else "")
+        try:
+            images[a] = kernels.build("patched", a, profile)
+        except LabError as e:
+            rep.add(name, False, e)
+            continue
+        meta = json.loads((images[a] / "meta.json").read_text())
+        rep.add(f"{name}, no warnings", not meta["warnings"],
+                "\n".join(meta["warnings"]))
+    return images
+
+
+def compiled_paths(a, b):
+    """The files that differ between two commits of linux/ and can change a
+    kernel build."""
+    out = git("diff", "--name-only", a, b, cwd=LINUX).split()
+    return [f for f in out if not f.startswith(("Documentation/", "tools/"))
+            and f not in ("MAINTAINERS", "CREDITS")]
+
+
+def compile_commit(commit, arches, limit=None):
+    """Build one commit for the architectures in the checkout 'bisect';
+    raises LabError when it fails and TimeoutError after limit seconds."""
+    end = time.monotonic() + limit if limit else None
+    with locked("kernel-bisect"):
+        src = kernels.checkout("bisect", commit)
+        for a in arches:
+            out = src / f".o-{a}"
+            log = cache_dir() / "logs" / f"bisect-{a}.log"
+            log.parent.mkdir(exist_ok=True)
+            log.write_bytes(b"")
+            kernels.configure(src, out, a, "", log)
+            left = end - time.monotonic() if end else None
+            if left is not None and left <= 0:
+                raise TimeoutError
+            _, text = run(kernels.make_cmd(src, out, a, ARCHES[a]["image"],
+                                           extra=["LOCALVERSION=-bisect"]),
+                          env=kernels.make_env(), log=log, limit=left)
+            warn = kernels.warnings_in(text)
+            if warn:
+                raise LabError(f"{a}: {warn[0]}")
+
+
+def check_each_patch(rep, arches):
+    """Compile single patches, newest first, as far as the budget goes. What
+    touches no compiled file is the same build as its neighbour."""
+    commits = git("rev-list", "base..HEAD", cwd=LINUX).split()
+    if not commits:
+        return
+    t0 = time.monotonic()
+    # the tip was compiled by check_builds
+    done, built, last = 1, 0, commits[0]
+    with step(f"single patches, newest first, at most "
+              f"{PER_PATCH_BUDGET // 60} min"):
+        for c in commits[1:]:
+            if compiled_paths(c, last):
+                left = PER_PATCH_BUDGET - (time.monotonic() - t0)
+                if left < 30:
+                    break
+                subject = git("show", "-s", "--format=%s", c, cwd=LINUX).strip()
+                try:
+                    compile_commit(c, arches, left)
+                except TimeoutError:
+                    break
+                except LabError as e:
+                    rep.add(f"build after: {subject}", False, e)
+                    last, done = c, done + 1
+                    continue
+                rep.add(f"build after: {subject}", True)
+                built += 1
+            last, done = c, done + 1
+    print(f"      {done} of {len(commits)} patches stand on a build that was "
+          f"made ({built} made apart from the tip; all: make bisect-check)",
+          flush=True)
+
+
+def add_ktap(rep, where, text, what):
+    """Every result in a KTAP text as a test of its own. A skip fails unless
+    SKIP_ALLOWED names it."""
+    for name, status, detail in ktap.results(ktap.unprefix(text)):
+        name = re.sub(r"^selftests: ", "", name)
+        ok = status == "pass"
+        if status == "skip":
+            ok = any(w == where and n in name for w, n, _ in SKIP_ALLOWED)
+            detail = f"skipped in {where}: {detail or 'no reason given'}"
+        rep.add(f"{where}: {what}: {name}", ok, detail)
+
+
+def _boot(rep, name, m, image, job, **kw):
+    """run_job as one test; the Result, or None when it failed."""
+    try:
+        r = boot.run_job(m, image, job, name=f"test-{name}", **kw)
+    except LabError as e:
+        rep.add(f"{name}: boots, no splat", False, e)
+        return None
+    if r.status:
+        rep.add(f"{name}: boots, no splat", False,
+                f"the job ended with {r.status}\n{r.output()[-2000:]}")
+        return None
+    rep.add(f"{name}: boots, no splat", True)
+    return r
+
+
+def _machine(arch, **kw):
+    type_, cpus = BOOTS[arch]
+    # the haltpoll driver gives x86 guests idle states to test
+    if arch == "x86_64":
+        kw["append"] = "cpuidle_haltpoll.force=1 " + kw.get("append", "")
+    return machine.topology(type_, cpus, **kw)
+
+
+def check_boots(rep, images):
+    """The patched kernels boot; selftests, KUnit, SMT and its counts."""
+    for arch, image in images.items():
+        m = _machine(arch, append="kunit.autorun=1")
+        with step(f"boot {m.name()}: selftests, KUnit, SMT", 60):
+            r = _boot(rep, m.name(), m, image, JOB_SELFTESTS + JOB_SMT,
+                      limit=600)
+        if not r:
+            continue
+        add_ktap(rep, m.name(), r.files.get("kselftest", b"").decode(),
+                 "kselftest")
+        add_ktap(rep, m.name(), r.files.get("kunit", b"").decode(), "KUnit")
+        bad = []
+        for s in r.of("sample"):
+            want = m.cpus // m.threads if s["op"] == "off" else m.cpus
+            if len(bench.cpulist(s["online"])) != want:
+                bad.append(f"after {s['op']}: {s['online']}")
+        rep.add(f"{m.name()}: SMT off leaves a thread a core, on brings all",
+                not bad and len(r.of("sample")) == 6, "\n".join(bad))
+        counts = {c["op"]: c for c in r.of("counts")}
+        got = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))
+               for op, c in counts.items()}
+        if m.type == "pseries":
+            rep.add(f"{m.name()}: SMT switching never uninstalls the idle "
+                    "handler", got == {"off": 0, "on": 0}, got)
+            gps = sum(int(v) for k, v in counts.get("on", {}).items()
+                      if k.startswith("synchronize_rcu"))
+            rep.add(f"{m.name()}: SMT on waits for at most one grace period",
+                    "on" in counts and gps <= 1, f"{gps} grace periods")
+
+
+def check_debug(rep, arches):
+    """The debug profile: SMT and hotplug loops and selftests, no splat."""
+    for arch, image in check_builds(rep, arches, "debug").items():
+        m = _machine(arch)
+        with step(f"boot {m.name()} debug: SMT and hotplug loops", 200):
+            r = _boot(rep, f"{m.name()}-debug", m, image, JOB_DEBUG,
+                      limit=1200)
+        if not r:
+            continue
+        add_ktap(rep, f"{m.name()}-debug",
+                 r.files.get("kselftest", b"").decode(), "kselftest")
+        online = [x["online"] for x in r.of("checked")]
+        rep.add(f"{m.name()}-debug: all CPUs are online at the end",
+                [len(bench.cpulist(x)) for x in online] == [m.cpus], online)
+
+
+def check_lab(rep):
+    """pytest of the lab itself, deliberate faults among it; a skip is a
+    failure."""
+    with step("pytest", 90):
+        xml = OUT / "pytest.xml"
+        r = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p",
+                            "no:cacheprovider", f"--junitxml={xml}",
+                            str(TOP / "tests")], cwd=TOP, text=True,
+                           capture_output=True)
+    import xml.etree.ElementTree as ET
+    try:
+        cases = list(ET.parse(xml).getroot().iter("testcase"))
+    except (OSError, ET.ParseError) as e:
+        rep.add("pytest", False, f"{e}\n{r.stdout[-2000:]}{r.stderr[-2000:]}")
+        return
+    for c in cases:
+        bad = [x for x in c if x.tag in ("failure", "error", "skipped")]
+        text = "".join(f"{x.tag}: {x.get('message')}\n{x.text or ''}"
+                       for x in bad)
+        rep.add(f"lab: {c.get('classname').split('.')[-1]}: {c.get('name')}",
+                not bad, text[-3000:])
+    if r.returncode and not any(len(c) for c in cases):
+        rep.add("pytest", False, r.stdout[-2000:] + r.stderr[-2000:])
+
+
+PARTS = ("patches", "builds", "boots", "debug", "each", "lab")
+
+
+def main(a):
+    """Run the parts (all, or ONLY= a comma list of them)."""
+    parts = a.only.split(",") if a.only else PARTS
+    for p in parts:
+        if p not in PARTS:
+            raise LabError(f"unknown ONLY '{p}'; use some of: "
+                           + ", ".join(PARTS))
+    from .common import check_arch
+    arches = [check_arch(a.arch)] if a.arch else list(ARCHES)
+    t0 = time.monotonic()
+    rep = Report()
+    try:
+        series.make_tree(a.linux or None)
+        series.check_tree()
+    except LabError as e:
+        rep.add("series: make tree", False, e)
+        return rep.finish()
+    if "patches" in parts:
+        check_patches(rep)
+    images = {}
+    if {"builds", "boots"} & set(parts):
+        images = check_builds(rep, arches)
+    if "boots" in parts:
+        check_boots(rep, images)
+    if "lab" in parts:
+        check_lab(rep)
+    if "debug" in parts:
+        check_debug(rep, arches)
+    if "each" in parts:
+        check_each_patch(rep, arches)
+    say(f"   tests took {human(time.monotonic() - t0)}")
+    return rep.finish()
+
+
+def bisect(a):
+    """Build and boot both architectures after every patch. What was done
+    is remembered by content, so that a run which was ended goes on."""
+    arches = [a.arch] if a.arch else list(ARCHES)
+    state_file = cache_dir() / "bisect.json"
+    try:
+        state = json.loads(state_file.read_text())
+    except (OSError, ValueError):
+        state = {}
+    commits = git("rev-list", "--reverse", "base..HEAD", cwd=LINUX).split()
+    rep = Report()
+    for i, c in enumerate(commits, 1):
+        subject = git("show", "-s", "--format=%s", c, cwd=LINUX).strip()
+        for arch in arches:
+            key = digest(kernels.tree_of(c), arch,
+                         kernels.compiler(arch), *kernels.fragments(arch))
+            name = f"{i}/{len(commits)} {arch}: {subject}"
+            if state.get(key) == "ok":
+                rep.add(name + " (done before)", True)
+                continue
+            try:
+                with step(f"build {name}", 480):
+                    compile_commit(c, [arch])
+                img = cache_dir() / "images" / f"bisect-{arch}"
+                img.mkdir(parents=True, exist_ok=True)
+                src = kernels.slot("bisect") / f".o-{arch}" / ARCHES[arch]["path"]
+                (img / "kernel").write_bytes(src.read_bytes())
+                m = _machine(arch)
+                r = boot.run_job(m, img, JOB_SMT, limit=600,
+                                 name=f"bisect-{i}-{m.name()}")
+                if r.status:
+                    raise LabError(f"the job ended with {r.status}")
+            except LabError as e:
+                rep.add(name, False, e)
+                continue
+            state[key] = "ok"
+            write_atomic(state_file, json.dumps(state))
+            rep.add(name, True)
+    return rep.finish()
