@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the lab's tests share. None may skip: 'make test' counts a skip as a
+failure."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP))
+
+from lab import common, series, source  # noqa: E402
+
+MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
+VERSION = 7
+PATCHLEVEL = 3
+SUBLEVEL = 4
+EXTRAVERSION =
+NAME = Toy
+"""
+
+
+def sh(*cmd, cwd=None):
+    """Run a command, return its output, fail the test if it fails."""
+    return subprocess.run(cmd, cwd=cwd, check=True, text=True,
+                          capture_output=True).stdout
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A project with a toy kernel: .src is the source directory, .linux,
+    .patches, .cache are where the lab looks in this test."""
+    class Toy:
+        pass
+    t = Toy()
+    t.src = tmp_path / "src"
+    t.linux, t.patches = tmp_path / "linux", tmp_path / "patches"
+    t.cache = tmp_path / "cache"
+    t.src.mkdir(), t.patches.mkdir()
+    (t.src / "Makefile").write_text(MAKEFILE)
+    (t.src / "core.c").write_text("".join(f"line {i}\n" for i in range(40)))
+    monkeypatch.setenv("CPUHP_CACHE", str(t.cache))
+    for m in (series, common):
+        monkeypatch.setattr(m, "LINUX", t.linux)
+        monkeypatch.setattr(m, "PATCHES", t.patches)
+        monkeypatch.setattr(m, "TOP", tmp_path)
+
+    def commit(name, text, message):
+        """Commit a change to a file of linux/."""
+        (t.linux / name).write_text(text)
+        sh("git", "add", name, cwd=t.linux)
+        sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org",
+           "commit", "-q", "-m", message, cwd=t.linux)
+    t.commit = commit
+    return t

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The parts of the lab that need no guest."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import TOP
+from lab import bench, check, common, console, ktap, machine
+from lab.common import LabError
+
+
+# ---- machines -----------------------------------------------------------
+
+def test_topology():
+    m = machine.topology("pseries", 32)
+    assert (m.sockets, m.cores, m.threads, m.nodes) == (2, 2, 8, 2)
+    m = machine.topology("q35", 6)
+    assert (m.sockets, m.cores, m.threads, m.cpus) == (1, 3, 2, 6)
+    assert machine.topology("pseries", 1).threads == 1
+
+
+@pytest.mark.parametrize("kind, cpus, threads, says", [
+    ("q35", 7, 0, "multiple of the 2 threads"),
+    ("pseries", 12, 0, "multiple of the 8 threads"),
+    ("q35", 8, 4, "has no 4 threads"),
+    ("q35", 300, 0, "too many"),
+    ("pseries", 4096, 0, "too many"),
+    ("pseries", 0, 1, "does not fit"),
+    ("pseries", "many", 0, "numbers are needed"),
+    ("vax", 8, 0, "unknown MACHINE")])
+def test_topology_that_does_not_fit(kind, cpus, threads, says):
+    with pytest.raises(LabError, match=says) as e:
+        machine.topology(kind, cpus, threads)
+    assert "\n" not in str(e.value)
+
+
+def test_numa_covers_every_cpu_and_all_memory():
+    m = machine.topology("pseries", 32)
+    args = machine.command(m, "k", "r", "l", "j", "res", "q")
+    assert sum(a.startswith("cpu,node-id=") for a in args) == 4
+    mem = [a for a in args if a.startswith("memory-backend-ram")]
+    assert sum(int(a.split("size=")[1][:-1]) for a in mem) == m.memory
+
+
+def test_kvm_only_where_it_works(monkeypatch):
+    monkeypatch.setattr(machine, "kvm_usable", lambda arch: False)
+    with pytest.raises(LabError, match="no usable KVM"):
+        machine.check_accel("kvm", "x86_64")
+    with pytest.raises(LabError, match="unknown ACCEL"):
+        machine.check_accel("xen", "x86_64")
+
+
+def test_old_or_missing_qemu(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match="not installed"):
+        machine.qemu_version("x86_64")
+    fake = tmp_path / "qemu-system-x86_64"
+    fake.write_text("#!/bin/sh\necho QEMU emulator version 7.2.17\n")
+    fake.chmod(0o755)
+    with pytest.raises(LabError, match="10 or newer"):
+        machine.qemu_version("x86_64")
+
+
+# ---- console ------------------------------------------------------------
+
+@pytest.mark.parametrize("line", [
+    "[    1.0] Kernel panic - not syncing: Attempted to kill init!",
+    "[    1.0] WARNING: CPU: 0 PID: 1 at kernel/cpu.c:1 foo+0x1/0x2",
+    "[    1.0] WARNING: kernel/cpu.c:1 at foo+0x1/0x2, CPU#0: bash/1",
+    "[    1.0] WARNING: possible circular locking dependency detected",
+    "[    1.0] WARNING: suspicious RCU usage",
+    "[    1.0] BUG: sleeping function called from invalid context at x.c:1",
+    "[    1.0] BUG: KASAN: slab-use-after-free in foo",
+    "[    1.0] BUG: KCSAN: data-race in foo / bar",
+    "[    1.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+    "[    1.0] rcu: INFO: rcu_sched self-detected stall on CPU",
+    "[    1.0] watchdog: BUG: soft lockup - CPU#1 stuck for 26s!",
+    "[    1.0] INFO: task bash:77 blocked for more than 122 seconds.",
+    "[    1.0] Oops: Kernel access of bad area, sig: 11 [#1]",
+    "[    1.0] ODEBUG: free active (active state 0) object: 0",
+    "[    1.0] BUG: Unable to handle kernel data access at 0x0"])
+def test_console_sees(line):
+    assert console.is_bad(line)
+    text = "a\nb\nc\nd\n" + line + "\nx\ny\n"
+    assert console.splats(text)[0][:5] == ["b", "c", "d", line, "x"]
+
+
+@pytest.mark.parametrize("line", [
+    "[    1.0] smpboot: CPU 3 is now offline", "[    1.0] Call me",
+    "[    1.0] rcu: Hierarchical RCU implementation.",
+    "[    1.0] Spectre V2 : WARNING: Unprivileged eBPF is enabled"])
+def test_console_stays_quiet(line):
+    assert not console.is_bad(line)
+
+
+# ---- KTAP ---------------------------------------------------------------
+
+RUNNER = """TAP version 13
+1..2
+# timeout set to 45
+# selftests: cpu-hotplug: a.sh
+ok 1 selftests: cpu-hotplug: a.sh
+# timeout set to 45
+# selftests: cpu-hotplug: b.sh
+# TAP version 13
+# 1..3
+# ok 1 one
+# not ok 2 two
+# ok 3 three # SKIP no reason
+not ok 2 selftests: cpu-hotplug: b.sh # exit=1
+"""
+
+
+def test_ktap_nested_in_the_runner():
+    got = {n.split(": ")[-1]: s for n, s, _ in
+           ktap.results(ktap.unprefix(RUNNER))}
+    assert got["a.sh"] == "pass" and got["one"] == "pass"
+    assert got["two"] == "fail" and got["three"] == "skip"
+
+
+@pytest.mark.parametrize("text", [
+    "", "nothing", "TAP version 13\n1..2\nok 1 a\n",
+    "TAP version 13\n1..1\nnot ok 1 a\n"])
+def test_ktap_missing_short_or_failing(text):
+    assert any(s in ("fail", "error") for _, s, _ in ktap.results(text))
+
+
+def test_skip_is_a_failure_unless_allowed(monkeypatch, capsys):
+    rep = check.Report()
+    check.add_ktap(rep, "vm", RUNNER, "t")
+    assert (rep.passed, rep.failed) == (2, 2)
+    monkeypatch.setattr(check, "SKIP_ALLOWED", [("vm", "three", "why")])
+    rep = check.Report()
+    check.add_ktap(rep, "vm", RUNNER, "t")
+    assert (rep.passed, rep.failed) == (3, 1)
+
+
+def test_report_without_any_test_fails(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(check, "OUT", tmp_path)
+    assert check.Report().finish() == 1
+    assert "0 passed, 0 failed" in capsys.readouterr().out
+
+
+# ---- bench --------------------------------------------------------------
+
+def _doc():
+    runs = []
+    for cpus in (8, 16):
+        for variant, per in (("base", 10), ("patched", 1)):
+            ts = ["base", "expedited"] if variant == "base" else ["patched"]
+            runs.append({
+                "machine": "q35", "cpus": cpus, "variant": variant,
+                "samples": [{"op": "off", "treatment": t, "cycle": c,
+                             "ns": cpus * per * 10**6 + c}
+                            for t in ts for c in (1, 2, 3)],
+                "counts": [{"op": "off", "treatment": t, "calls": {
+                    "synchronize_rcu_normal": per * cpus}} for t in ts]})
+    return {"scenario": "t", "title": "T", "runs": runs,
+            "clock": "virtual (icount)"}
+
+
+def test_rows_and_table(tmp_path):
+    rows = bench.rows(_doc())
+    assert rows[0]["ms"]["base"][0] == pytest.approx(80, rel=1e-3)
+    assert rows[1]["counts"]["patched"]["GP"] == 16
+    text = bench.table(_doc())
+    assert "10.0x" in text and "160/160/16" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert bench.plot(_doc(), tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_every_scenario_loads_and_fits():
+    names = [p.stem for p in bench.SCENARIOS.glob("*.toml")]
+    assert {"boot", "smt", "huge"} <= set(names)
+    for n in names:
+        s = bench.load(n)
+        for m in bench.machines(s, full=True):
+            assert "labctl" in bench.job_text(s, m, "base")
+
+
+def test_unknown_scenario_and_wrong_file(monkeypatch, tmp_path):
+    with pytest.raises(LabError, match="no SCENARIO 'nix'"):
+        bench.load("nix")
+    monkeypatch.setattr(bench, "SCENARIOS", tmp_path)
+    (tmp_path / "x.toml").write_text("title = ")
+    with pytest.raises(LabError, match="x.toml"):
+        bench.load("x")
+
+
+def test_wrong_number_of_cpus_online_is_an_error():
+    s = bench.load("smt")
+    m = machine.topology("q35", 8)
+    bench._check_sample(s, m, {"op": "SMT off", "online": "0,2,4,6"})
+    with pytest.raises(LabError, match="online, not 4"):
+        bench._check_sample(s, m, {"op": "SMT off", "online": "0-7"})
+
+
+def test_cpulist():
+    assert bench.cpulist("0-3,8\n") == {0, 1, 2, 3, 8}
+    assert bench.cpulist("") == set()
+
+
+# ---- files and the command line -----------------------------------------
+
+def test_fresh_dir_appears_whole_or_not_at_all(tmp_path):
+    d = tmp_path / "d"
+    with pytest.raises(KeyboardInterrupt):
+        with common.fresh_dir(d) as t:
+            (t / "half").write_text("x")
+            raise KeyboardInterrupt
+    assert not d.exists() and not list(tmp_path.iterdir())
+    with common.fresh_dir(d) as t:
+        (t / "whole").write_text("1")
+    with pytest.raises(ValueError):
+        with common.fresh_dir(d) as t:
+            raise ValueError
+    assert (d / "whole").read_text() == "1"
+
+
+def test_disk_full_is_said_before_it_happens(tmp_path):
+    with pytest.raises(LabError, match="CPUHP_CACHE"):
+        common.need_space(tmp_path, 10**9, "a test")
+
+
+def test_run_tells_the_command_and_ends_it():
+    with pytest.raises(LabError, match="'false' failed with status 1"):
+        common.run(["false"])
+    with pytest.raises(TimeoutError):
+        common.run(["sleep", "60"], limit=0.3)
+
+
+def lab(*args, **env):
+    """The lab's command line as a user would meet it."""
+    return subprocess.run([sys.executable, "-m", "lab", *args], cwd=TOP,
+                          env={**os.environ, **env}, text=True,
+                          capture_output=True)
+
+
+@pytest.mark.parametrize("args, says", [
+    (("kernels", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
+    (("kernels", "--profile", "fast"), "unknown PROFILE"),
+    (("shell", "--cpus", "7"), "does not fit"),
+    (("shell", "--arch", "x86_64", "--machine", "pseries"), "not x86_64"),
+    (("bench", "--scenario", "nix"), "no SCENARIO"),
+    (("bench", "--scenario", "huge"), "needs CPUS="),
+    (("shell", "--variant", "best"), "unknown VARIANT"),
+    (("tree", "--linux", "/does/not/exist"), "does not exist"),
+    (("test", "--only", "luck"), "unknown ONLY")])
+def test_bad_input_is_one_line(args, says):
+    r = lab(*args)
+    lines = [x for x in r.stderr.splitlines() if x.startswith("error: ")]
+    assert r.returncode == 1 and len(lines) == 1 and says in lines[0]
+    assert "Traceback" not in r.stderr
+
+
+def test_no_root_and_no_sudo_names_the_packages(tmp_path):
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for tool in ("sh", "sed", "grep", "cut", "cat", "dirname", "mkdir",
+                 "uname", "tail", "sha256sum", "printf"):
+        (bin / tool).symlink_to(subprocess.check_output(
+            ["sh", "-c", f"command -v {tool} || echo /bin/{tool}"],
+            text=True).strip())
+    for tool, text in (("dpkg-query", "exit 1"), ("id", "echo 1000")):
+        f = bin / tool
+        f.write_text(f"#!/bin/sh\n{text}\n")
+        f.chmod(0o755)
+    r = subprocess.run(["sh", str(TOP / "lab" / "bootstrap.sh")], text=True,
+                       env={"PATH": str(bin), "HOME": str(tmp_path),
+                            "CPUHP_CACHE": str(tmp_path / "c")},
+                       capture_output=True)
+    assert r.returncode == 1
+    assert "neither root nor sudo" in r.stderr
+    assert "apt-get install -y --no-install-recommends git" in r.stderr
+
+
+def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
+    code = ("import sys; sys.path.insert(0, %r)\n"
+            "from lab import common\n"
+            "with common.fresh_dir(%r) as t:\n"
+            "    (t / 'half').write_text('x')\n"
+            "    print('ready', flush=True)\n"
+            "    common.run(['sleep', '987'])\n") % (
+                str(TOP), str(tmp_path / "image"))
+    p = subprocess.Popen([sys.executable, "-c", code], text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.readline() == "ready\n"
+    import signal
+    import time
+    time.sleep(0.3)
+    kids = subprocess.run(["pgrep", "-P", str(p.pid)], text=True,
+                          capture_output=True).stdout.split()
+    assert kids
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=20)
+    assert not list(tmp_path.iterdir())
+    assert not any(pathlib.Path(f"/proc/{k}").exists() for k in kids)
+
+
+def test_every_entry_of_the_makefile_is_in_its_help():
+    text = (TOP / "Makefile").read_text()
+    phony = text.split(".PHONY:")[1].split("help:")[0]
+    help_ = subprocess.run(["make", "-s", "help"], cwd=TOP, text=True,
+                           capture_output=True).stdout
+    for target in phony.replace("\\", " ").split():
+        if target != "help":
+            assert f"make {target} " in help_
+    assert max(map(len, help_.splitlines())) <= 80

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+"""linux/ and patches/: the round trip, and that nothing is lost."""
+
+import tarfile
+
+import pytest
+
+from conftest import MAKEFILE, sh
+from lab import series, source
+from lab.common import LabError
+
+
+def changed(toy, n):
+    lines = (toy.src / "core.c").read_text().splitlines(True)
+    lines[n] = f"changed {n}\n"
+    return "".join(lines)
+
+
+def test_round_trip_is_exact(toy):
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    toy.commit("new.c", "new\n", "core: Add a file\n\nIt is needed.")
+    assert series.make_patches() == 2
+    first = {p.name: p.read_bytes() for p in toy.patches.glob("*")}
+    sh("rm", "-rf", str(toy.linux))
+    series.make_tree(toy.src)
+    assert series.round_trip() == []
+    series.make_patches()
+    assert {p.name: p.read_bytes() for p in toy.patches.glob("*")} == first
+
+
+def test_git_tree_tarball_and_directory_are_the_same_base(toy, tmp_path):
+    series.make_tree(toy.src)
+    tree = sh("git", "rev-parse", "base^{tree}", cwd=toy.linux)
+    tar = tmp_path / "l.tar.xz"
+    with tarfile.open(tar, "w:xz") as t:
+        t.add(toy.src, "linux-7.3.4")
+    a, _ = source.get(str(tar))
+    sh("git", "init", "-q", str(toy.src))
+    sh("git", "add", "-A", cwd=toy.src)
+    sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org", "commit",
+       "-qm", "x", cwd=toy.src)
+    b, _ = source.get(str(toy.src))
+    assert a == b and tree.strip()[:12] in a
+    assert source.tag_version(a) == "7.3.4"
+
+
+def test_patch_that_does_not_apply_is_named(toy):
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    series.make_patches()
+    (toy.src / "core.c").write_text("another file\n")
+    sh("rm", "-rf", str(toy.linux))
+    with pytest.raises(LabError) as e:
+        series.make_tree(toy.src)
+    text = str(e.value)
+    assert "0001-core-Change-a-line.patch" in text and "core.c:" in text
+    assert "git am --continue" in text and "\n" not in text
+    # linux/ is left to be mended, and nothing builds it until it is
+    with pytest.raises(LabError, match="middle of a git am"):
+        series.check_tree()
+    (toy.linux / "core.c").write_text("another file\nchanged 5\n")
+    sh("git", "add", "-u", cwd=toy.linux)
+    sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org", "am",
+       "--continue", cwd=toy.linux)
+    assert series.make_patches() == 1
+
+
+def test_work_in_linux_is_never_lost(toy, tmp_path):
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    series.make_patches()
+    toy.commit("core.c", changed(toy, 7), "core: Not exported\n\nBecause.")
+    series.make_tree(toy.src)           # nothing to do: leaves it alone
+    assert "Not exported" in sh("git", "log", cwd=toy.linux)
+    (toy.patches / "0001-core-Change-a-line.patch").unlink()
+    with pytest.raises(LabError, match="make patches"):
+        series.make_tree(toy.src)
+    series.make_tree(toy.src, force=True)
+    saved = list(tmp_path.glob("linux.saved-*"))
+    assert "Not exported" in sh("git", "log", cwd=saved[0])
+    assert "Not exported" not in sh("git", "log", cwd=toy.linux)
+
+
+def test_new_patches_are_applied_over_an_unedited_tree(toy):
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    series.make_patches()
+    sh("git", "reset", "-q", "--hard", "base", cwd=toy.linux)
+    series._state_file().write_text(
+        series._state_file().read_text().replace(series._series_key(), "old"))
+    st = series._state()
+    st["head"] = series.head()
+    series.write_atomic(series._state_file(), __import__("json").dumps(st))
+    series.make_tree(toy.src)
+    assert "Change a line" in sh("git", "log", cwd=toy.linux)
+
+
+def test_fixups_and_merges_are_refused(toy):
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    toy.commit("core.c", changed(toy, 6), "fixup! core: Change a line")
+    with pytest.raises(LabError, match="autosquash"):
+        series.make_patches()
+
+
+def test_interrupted_tree_is_not_used(toy, monkeypatch):
+    def interrupt(tree):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(series, "apply", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        series.make_tree(toy.src)
+    assert not toy.linux.exists()
+    assert not list(toy.linux.parent.glob(".linux.*"))
+
+
+@pytest.mark.parametrize("what, says", [
+    ("missing", "does not exist"), ("empty", "no kernel source"),
+    ("old", "is Linux 6.12"), ("broken", "cannot unpack")])
+def test_bad_source(toy, tmp_path, what, says):
+    p = tmp_path / "given"
+    if what == "broken":
+        p.write_bytes(b"no tarball")
+    elif what != "missing":
+        p.mkdir()
+    if what == "old":
+        (p / "Makefile").write_text(
+            MAKEFILE.replace("= 7", "= 6").replace("= 3", "= 12"))
+    with pytest.raises(LabError, match=says) as e:
+        source.get(str(p))
+    assert "\n" not in str(e.value)
+
+
+def test_debian_gitignore_is_cut_in_the_import_only(toy):
+    tail = ("\n#\n# Debian packaging: ignore everything at the top level, "
+            "since it isn't\n# included in our repository\n#\n/*\n!/debian/\n")
+    (toy.src / ".gitignore").write_text("*.o\n" + tail)
+    series.make_tree(toy.src)
+    assert (toy.linux / ".gitignore").read_text() == "*.o\n"
+    assert (toy.src / ".gitignore").read_text() == "*.o\n" + tail
+
+
+def test_no_source_at_all(toy, monkeypatch):
+    monkeypatch.setattr(source, "_from_debian", lambda **kw: None)
+    monkeypatch.setattr(source, "_from_kernel_org", lambda: None)
+    with pytest.raises(LabError, match="LINUX="):
+        source.get()
+
+
+def test_newer_kernel_only_with_a_warning(toy, monkeypatch, capfd):
+    (toy.src / "Makefile").write_text(MAKEFILE.replace("= 3", "= 5"))
+
+    def debian(want_exact=True):
+        return None if want_exact else (source._import_tree(toy.src, "toy"),
+                                        "toy")
+    monkeypatch.setattr(source, "_from_debian", debian)
+    monkeypatch.setattr(source, "_from_kernel_org", lambda: None)
+    assert series.make_tree() == "7.5.4"
+    assert "WARNING" in capfd.readouterr().err
+
+
+def test_kernel_version():
+    assert source.kernel_version(MAKEFILE) == (7, 3, 4, "")
+    assert source.kernel_version("all:\n") is None
+    assert source.version_string((7, 3, 0, "-rc2")) == "7.3-rc2"
