@@ -21,8 +21,8 @@ PACKAGES_ARCH = {"x86_64": [], "ppc64le": ["powerpc-utils"]}
 SELFTESTS = ("cpu-hotplug",)
 
 
-def _apt_tree(arch):
-    """A script for mmdebstrap's stdin is not needed: it takes the mirror."""
+def _mirror():
+    """The Debian mirror of this machine's own apt sources."""
     out = subprocess.run([str(TOP / "lab" / "apt-private.sh"), "--mirror"],
                          capture_output=True, text=True)
     url = out.stdout.strip()
@@ -37,7 +37,7 @@ def rootfs(arch):
     use. Packages are unpacked, none of their scripts runs."""
     check_arch(arch)
     pkgs = PACKAGES + PACKAGES_ARCH[arch]
-    key = digest(SUITE, " ".join(pkgs), GUEST / "lab-init", "3")
+    key = digest(SUITE, " ".join(pkgs), GUEST / "lab-init", "4")
     path = cache_dir() / "guest" / f"root-{arch}-{key}.squashfs"
     with locked(f"guest-{arch}"):
         if path.exists():
@@ -47,14 +47,13 @@ def rootfs(arch):
         with step(f"guest: Debian {SUITE} {deb}, {len(pkgs)} packages", 35):
             with fresh_dir(cache_dir() / "guest" / f".make-{arch}") as tmp:
                 tar = tmp / "root.tar"
-                # fakechroot etc. are not needed to unpack; unshare is for
-                # the user who is not root
+                # unshare is for the user who is not root
                 mode = "root" if os.geteuid() == 0 else "unshare"
                 _, out = run(["mmdebstrap", f"--mode={mode}",
                               "--variant=extract", f"--architectures={deb}",
                               f"--include={','.join(pkgs)}", "--format=tar",
                               "--aptopt=Acquire::Retries \"3\"",
-                              SUITE, tar, _apt_tree(arch)],
+                              SUITE, tar, _mirror()],
                              log=tmp / "mmdebstrap.log")
                 add = tmp / "add"
                 for d in ("lab", "proc", "sys", "dev", "tmp", "run", "root",
@@ -62,12 +61,13 @@ def rootfs(arch):
                     (add / d).mkdir(parents=True)
                 shutil.copy2(GUEST / "lab-init", add / "lab-init")
                 # what the packages' scripts would have linked
-                (add / "usr/bin/sh").symlink_to("bash")
+                (add / "bin").mkdir()
+                (add / "bin/sh").symlink_to("bash")
                 (add / "usr/bin/awk").symlink_to("gawk")
                 (add / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
                 (add / "etc/group").write_text("root:x:0:\n")
                 (add / "etc/mtab").symlink_to("/proc/self/mounts")
-                names = ["lab-init", "lab", "usr/bin/sh", "usr/bin/awk",
+                names = ["lab-init", "lab", "bin/sh", "usr/bin/awk",
                          "etc/passwd", "etc/group", "etc/mtab"]
                 run(["tar", "-rf", tar, "--owner=0", "--group=0",
                      "-C", add, *[f"./{n}" for n in names]])
@@ -88,6 +88,7 @@ def lab_disk(arch):
     the patched tree, built for arch; made anew when one of them changed."""
     check_arch(arch)
     commit = kernels.wanted_commit("patched")
+    cross = ARCHES[arch]["cross"]
     trees = [git("rev-parse", f"{commit}:tools/testing/selftests/{t}",
                  cwd=kernels.LINUX).strip()
              for t in (*SELFTESTS, "kselftest", "lib.mk")]
@@ -101,18 +102,25 @@ def lab_disk(arch):
             top = tmp / "lab"
             shutil.copytree(GUEST, top)
             (top / "bin").mkdir()
-            cross = ARCHES[arch]["cross"]
             run([cross + "gcc", "-O2", "-Wall", "-Werror", "-static", "-o",
                  top / "bin" / "labctl", GUEST / "labctl.c"])
-            with locked("kernel-patched"):
-                src = kernels.checkout("patched", commit)
-                run(["make", "-s", "-C", src / "tools/testing/selftests",
-                     f"O={tmp / 'kselftest-build'}",
-                     f"ARCH={ARCHES[arch]['kernel']}",
-                     f"CROSS_COMPILE={cross}", f"TARGETS={' '.join(SELFTESTS)}",
-                     "FORCE_TARGETS=1",
-                     f"INSTALL_PATH={top / 'kselftest'}", "install"],
-                    log=tmp / "kselftest.log")
+            # only what the selftests' makefiles read, so that no kernel
+            # build has to be waited for
+            src = tmp / "src"
+            src.mkdir()
+            tests = "tools/testing/selftests"
+            run(["git", "archive", "-o", tmp / "src.tar", commit, "--",
+                 "scripts/subarch.include", "tools/scripts",
+                 f":(glob){tests}/*", f"{tests}/kselftest",
+                 *[f"{tests}/{t}" for t in SELFTESTS]], cwd=kernels.LINUX)
+            run(["tar", "-xf", tmp / "src.tar", "-C", src])
+            run(["make", "-s", "-C", src / tests,
+                 f"O={tmp / 'kselftest-build'}",
+                 f"ARCH={ARCHES[arch]['kernel']}",
+                 f"CROSS_COMPILE={cross}", f"TARGETS={' '.join(SELFTESTS)}",
+                 "FORCE_TARGETS=1",
+                 f"INSTALL_PATH={top / 'kselftest'}", "install"],
+                log=tmp / "kselftest.log")
             run(["mksquashfs", top, tmp / "lab.squashfs", "-all-root",
                  "-no-progress", "-quiet", "-comp", "lz4", "-mkfs-time", "0",
                  "-all-time", "0"])

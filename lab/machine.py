@@ -9,18 +9,23 @@ import subprocess
 
 from .common import ARCHES, LabError, check_arch
 
-# machine type -> what it needs. cmdline: for every boot. off: whether the
-# guest's poweroff ends QEMU (powernv hangs in it).
+# machine type -> what it needs. off: whether the guest's poweroff ends QEMU
+# (powernv hangs in it). append: for every boot; q35's takes the place of
+# calibrate_delay(), 80 ms for each CPU of TCG, which has no constant TSC.
 MACHINES = {
     "q35": {"arch": "x86_64", "cpu": "Skylake-Server", "threads": (1, 2),
-            "console": "ttyS0", "off": True, "default_threads": 2},
+            "console": "ttyS0", "off": True, "numa": True,
+            "append": "lpj=4000000 tsc=reliable",
+            "default_threads": 2},
     "pseries": {"arch": "ppc64le", "cpu": "power10", "threads": (1, 2, 4, 8),
-                "console": "hvc0", "off": True, "default_threads": 8},
+                "console": "hvc0", "off": True, "numa": True,
+                "default_threads": 8},
     "powernv10": {"arch": "ppc64le", "cpu": "power10",
                   "threads": (1, 2, 4), "console": "hvc0", "off": False,
-                  "default_threads": 4},
+                  "numa": False, "default_threads": 4},
     "powernv9": {"arch": "ppc64le", "cpu": "power9", "threads": (1, 2, 4),
-                 "console": "hvc0", "off": False, "default_threads": 4},
+                 "console": "hvc0", "off": False, "numa": False,
+                 "default_threads": 4},
 }
 DEFAULT = {"x86_64": "q35", "ppc64le": "pseries"}
 ACCELS = ("icount", "mttcg", "kvm")
@@ -92,9 +97,10 @@ def topology(type_, cpus, threads=0, nodes=0, **kw):
                        "2048")
     cores = cpus // threads
     sockets = 2 if cores % 2 == 0 else 1
-    if type_.startswith("powernv") and sockets == 2 and cores // 2 < 1:
-        sockets = 1
-    nodes = nodes or sockets
+    if not m["numa"] and nodes > 1:
+        raise LabError(f"NODES={nodes}: QEMU's {type_} has no NUMA; use "
+                       "MACHINE=pseries")
+    nodes = nodes or (sockets if m["numa"] else 1)
     if sockets % nodes:
         raise LabError(f"NODES={nodes} does not divide the {sockets} sockets "
                        f"of {cpus} CPUs")
@@ -133,7 +139,10 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     smp = f"{m.cpus},sockets={m.sockets},cores={m.cores},threads={m.threads}"
     mtype = {"q35": "q35,kernel-irqchip=split",
              "pseries": "pseries"}.get(m.type, m.type)
-    args = [QEMU[m.arch], "-nodefaults", "-no-user-config", "-display",
+    # powernv makes its PCI host bridges only with the defaults
+    bare = ["-vga", "none", "-net", "none", "-monitor", "none"] \
+        if m.type.startswith("powernv") else ["-nodefaults"]
+    args = [QEMU[m.arch], *bare, "-no-user-config", "-display",
             "none", "-M", mtype, "-cpu", m.cpu or info["cpu"],
             "-smp", smp, "-m", f"{m.memory}M", "-no-reboot"]
     if m.accel == "icount":
@@ -187,7 +196,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
             f"console={info['console']} panic=-1 oops=panic "
-            f"printk.time=1 {m.append} {append}")
+            f"printk.time=1 {info.get('append', '')} {m.append} {append}")
     if shell:
         line += " lab.shell"
     else:
