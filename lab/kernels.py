@@ -77,6 +77,22 @@ def wanted_commit(variant):
     return series.head()
 
 
+def build_key(commit, arch, profile=""):
+    """What an image depends on: the commit's tree without documentation and
+    selftests, the compiler, the configuration."""
+    trees = git("ls-tree", commit, "--", *_top_entries(commit),
+                "tools/", cwd=LINUX)
+    trees = "\n".join(t for t in trees.splitlines()
+                      if not t.endswith(("\tDocumentation", "\tMAINTAINERS",
+                                         "\ttools/testing")))
+    return digest(trees, compiler(arch), *fragments(arch, profile))
+
+
+def _top_entries(commit):
+    return [n for n in git("ls-tree", "--name-only", commit,
+                           cwd=LINUX).splitlines() if n != "tools"]
+
+
 def tree_of(commit, cwd=None):
     """The tree id of a commit: what a build depends on."""
     return git("rev-parse", f"{commit}^{{tree}}", cwd=cwd or LINUX).strip()
@@ -121,6 +137,12 @@ def _read_config(path):
     return got
 
 
+def _kconfig_files(src):
+    """The blobs of every Kconfig file and makefile the options come from."""
+    out = git("ls-tree", "-r", "HEAD", cwd=src)
+    return [x for x in out.splitlines() if "Kconfig" in x]
+
+
 def configure(src, out, arch, profile, log):
     """Write out/.config from the fragments; raise LabError naming every
     option that the kernel did not take as asked."""
@@ -128,7 +150,7 @@ def configure(src, out, arch, profile, log):
     frag = "".join(f.read_text() for f in fragments(arch, profile))
     frag_file = out / "lab.fragment"
     key = out / "lab.key"
-    want_key = digest(frag, tree_of("HEAD", src), compiler(arch))
+    want_key = digest(frag, compiler(arch), *_kconfig_files(src))
     if (out / ".config").exists() and key.exists() and \
             key.read_text() == want_key:
         return
@@ -162,6 +184,17 @@ def warnings_in(text):
     return seen
 
 
+def _up_to_date(dest, key, name):
+    try:
+        meta = json.loads((dest / "meta.json").read_text())
+        if meta["key"] != key:
+            return False
+    except (OSError, ValueError, KeyError):
+        return False
+    say(f"   kernel {name}: {meta['release']} is up to date")
+    return True
+
+
 def build(variant, arch, profile="", commit=None):
     """Build one image unless it is there already; return its directory.
 
@@ -171,17 +204,14 @@ def build(variant, arch, profile="", commit=None):
     check_profile(profile, arch)
     commit = commit or wanted_commit(variant)
     tree = tree_of(commit)
-    key = digest(tree, compiler(arch), *fragments(arch, profile))
+    key = build_key(commit, arch, profile)
     dest = image_dir(variant, arch, profile)
     name = f"{variant} {arch}" + (f" {profile}" if profile else "")
+    if _up_to_date(dest, key, name):
+        return dest
     with locked(f"kernel-{variant}"):
-        try:
-            meta = json.loads((dest / "meta.json").read_text())
-            if meta["key"] == key:
-                say(f"   kernel {name}: {meta['release']} is up to date")
-                return dest
-        except (OSError, ValueError, KeyError):
-            meta = {}
+        if _up_to_date(dest, key, name):
+            return dest
         need_space(cache_dir(), 3, "a kernel build")
         with step(f"kernel {name}", {"": 420, "debug": 900,
                                      "kcsan": 700}[profile]):
