@@ -62,7 +62,8 @@ def machines(scenario, cpus=None, arch=None, full=False):
                 machine.MACHINES[m["type"]]["arch"])
             out.append(machine.topology(
                 m["type"], n, m.get("threads", 0), m.get("nodes", 0),
-                accel=accel, append=m.get("append", "")))
+                accel=accel, append=m.get("append", ""),
+                idle=m.get("idle", "")))
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
                        f"ARCH={arch}")
@@ -145,7 +146,7 @@ def run_one(scenario, m, variant, image):
         say(f"   {name}: {human(r.seconds)}")
     return {"machine": m.type, "cpus": m.cpus, "threads": m.threads,
             "sockets": m.sockets, "nodes": m.nodes, "accel": m.accel,
-            "append": m.append, "variant": variant,
+            "append": m.append, "idle": m.idle, "variant": variant,
             "release": boot_rec["release"], "tree": meta["tree"],
             "config_hash": meta["config_hash"], "compiler": meta["compiler"],
             "host_seconds": round(r.seconds, 1), "samples": samples,
@@ -246,7 +247,10 @@ def plot(doc, path):
     """Cost against the number of CPUs, as PNG; one panel an operation.
     Returns False when there is only one size, so nothing to plot."""
     rs = rows(doc)
-    if len({r["cpus"] for r in rs}) < 2:
+    sizes = {}
+    for r in rs:
+        sizes.setdefault(r["machine"], set()).add(r["cpus"])
+    if max(map(len, sizes.values()), default=0) < 2:
         return False
     import matplotlib
     matplotlib.use("Agg")

@@ -233,9 +233,8 @@ def _boot(rep, name, m, image, job, **kw):
 
 def _machine(arch, **kw):
     type_, cpus = BOOTS[arch]
-    # the haltpoll driver gives x86 guests idle states to test
     if arch == "x86_64":
-        kw["append"] = "cpuidle_haltpoll.force=1 " + kw.get("append", "")
+        kw["idle"] = "acpi"         # idle states to test
     return machine.topology(type_, cpus, **kw)
 
 

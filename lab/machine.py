@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from .common import ARCHES, LabError, check_arch
+from .common import LabError, cache_dir, check_arch, fresh_dir, locked, run
 
 # machine type -> what it needs. off: whether the guest's poweroff ends QEMU
 # (powernv hangs in it). append: for every boot; q35's takes the place of
@@ -47,6 +47,7 @@ class Machine:
     accel: str = "icount"
     cpu: str = ""
     append: str = ""
+    idle: str = ""              # 'acpi': q35 gets C-states, so acpi_idle
     options: tuple = ()         # further QEMU arguments
 
     @property
@@ -60,7 +61,30 @@ class Machine:
     def name(self):
         """'pseries-32' or 'q35-16-mttcg'."""
         extra = "" if self.accel == "icount" else f"-{self.accel}"
+        extra += f"-{self.idle}" if self.idle else ""
         return f"{self.type}-{self.cpus}{extra}"
+
+
+def ssdt(m):
+    """Path of an ACPI table that gives each CPU of a q35 machine a _CST with
+    one state, C1, which acpi_idle enters with HLT. Compiled with iasl on
+    first use; LabError when that fails."""
+    path = cache_dir() / "acpi" / f"cst-{m.cpus}.aml"
+    if path.exists():
+        return path
+    asl = ['DefinitionBlock ("", "SSDT", 2, "LAB", "LABCST", 1)', "{"]
+    for i in range(m.cpus):
+        asl += [f"External (\\_SB.CPUS.C{i:03X}, DeviceObj)",
+                f"Scope (\\_SB.CPUS.C{i:03X})", "{",
+                "Name (_CST, Package () { 1, Package () {",
+                "ResourceTemplate () { Register (FFixedHW, 1, 2, 0x0, 1) },",
+                "1, 1, 1000 } })", "}"]
+    # guests start side by side
+    with locked("acpi"), fresh_dir(path.parent / f".cst-{m.cpus}") as tmp:
+        (tmp / "cst.asl").write_text("\n".join(asl + ["}", ""]))
+        run(["iasl", "-p", tmp / "cst", tmp / "cst.asl"])
+        os.replace(tmp / "cst.aml", path)
+    return path
 
 
 def kvm_usable(arch):
@@ -154,6 +178,10 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
         args += ["-accel", "kvm"]
         if m.arch == "x86_64":
             args[args.index("-cpu") + 1] = "host"
+    if m.idle == "acpi":
+        if m.type != "q35":
+            raise LabError(f"idle = 'acpi' is for q35, not {m.type}")
+        args += ["-acpitable", f"file={ssdt(m)}"]
     # pci bus for the disks: powernv wants its root ports named
     bus = (lambda i: f",bus=pcie.{i}") if m.type.startswith("powernv") \
         else (lambda i: "")

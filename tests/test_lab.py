@@ -278,7 +278,7 @@ def test_no_root_and_no_sudo_names_the_packages(tmp_path):
                        capture_output=True)
     assert r.returncode == 1
     assert "neither root nor sudo" in r.stderr
-    assert "apt-get install -y --no-install-recommends git" in r.stderr
+    assert "apt-get install -y --no-install-recommends acpica-tools git" in r.stderr
 
 
 def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
