@@ -5,6 +5,7 @@ rcu_expedited=1 and patched; the table, JSON and plot of a run."""
 import concurrent.futures
 import json
 import os
+import re
 import statistics
 import threading
 import time
@@ -284,6 +285,14 @@ def plot(doc, path):
     return True
 
 
+def in_readme(readme, name, text):
+    """The README's text with the table of a scenario put between its marks,
+    unchanged when it has none."""
+    return re.sub(rf"(<!-- results:{re.escape(name)} -->\n).*?(<!-- end -->)",
+                  lambda m: f"{m[1]}```\n{text}```\n{m[2]}", readme,
+                  flags=re.S)
+
+
 def main(name, cpus=None, arch=None):
     """Run scenario 'name' ('' is the default set, 'all' everything with all
     sizes), print tables, write out/bench/NAME.{json,png}; with RECORD=1 in
@@ -323,3 +332,6 @@ def main(name, cpus=None, arch=None):
             write_atomic(to / f"{s['name']}.txt", text)
             if drawn:
                 write_atomic(to / f"{s['name']}.png", png.read_bytes())
+            readme = (TOP / "README.md").read_text()
+            write_atomic(TOP / "README.md",
+                         in_readme(readme, s["name"], text))

@@ -102,10 +102,14 @@ def check_patches(rep):
         r = subprocess.run(
             ["perl", LINUX / "scripts/checkpatch.pl", "--strict",
              "--no-summary", "--color=never", f"--root={LINUX}",
-             f"--ignore={ignore}", p],
-            cwd=LINUX, capture_output=True, text=True)
-        rep.add(f"checkpatch: {p.name}", r.returncode == 0,
-                r.stdout + r.stderr)
+             f"--ignore={ignore}", "-"],
+            cwd=LINUX, capture_output=True, text=True, input=p.read_text(),
+            env={**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:"
+                 + os.environ["PATH"]})
+        # its own helpers' tracebacks must not pass as a clean result
+        rep.add(f"checkpatch: {p.name}", r.returncode == 0
+                and "no obvious style problems" in r.stdout
+                and "Traceback" not in r.stderr, r.stdout + r.stderr)
     with locked("kernel-bisect"), step("the series on a fresh base", 30):
         try:
             tree = kernels.checkout(

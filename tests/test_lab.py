@@ -4,8 +4,11 @@
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -175,6 +178,19 @@ def test_rows_and_table(tmp_path):
     assert (tmp_path / "p.png").read_bytes()[1:4] == b"PNG"
 
 
+def test_readme_shows_the_recorded_results():
+    readme = (TOP / "README.md").read_text()
+    names = re.findall(r"<!-- results:(\S+) -->", readme)
+    assert names
+    for name in names:
+        text = (TOP / "bench" / "results" / f"{name}.txt").read_text()
+        doc = json.loads((TOP / "bench" / "results" /
+                          f"{name}.json").read_text())
+        assert bench.table(doc) == text
+        assert bench.in_readme(readme, name, text) == readme
+        assert bench.in_readme(readme, name, "x\n") != readme
+
+
 def test_every_scenario_loads_and_fits():
     names = [p.stem for p in bench.SCENARIOS.glob("*.toml")]
     assert {"boot", "smt", "huge"} <= set(names)
@@ -292,8 +308,6 @@ def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
     p = subprocess.Popen([sys.executable, "-c", code], text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert p.stdout.readline() == "ready\n"
-    import signal
-    import time
     time.sleep(0.3)
     kids = subprocess.run(["pgrep", "-P", str(p.pid)], text=True,
                           capture_output=True).stdout.split()
