@@ -24,10 +24,12 @@ PER_PATCH_BUDGET = 15 * 60
 # what is booted: two threads and more, two nodes
 BOOTS = {"x86_64": ("q35", 8), "ppc64le": ("pseries", 16)}
 
+# through a pipe: the runner opens /dev/stdout a second time, which would
+# overwrite a file
 JOB_SELFTESTS = """
 export KSELFTEST_CPU_ON_OFF_TEST_SH_ARGS=-a
 cd /lab/kselftest
-./run_kselftest.sh > /tmp/kselftest 2>&1
+./run_kselftest.sh 2>&1 | cat > /tmp/kselftest
 file kselftest /tmp/kselftest
 cat $CPU/online > /tmp/online
 cat /sys/kernel/debug/kunit/*/results > /tmp/kunit
@@ -58,7 +60,7 @@ for i in 1 2; do
 	done
 done
 cd /lab/kselftest
-./run_kselftest.sh -o 600 > /tmp/kselftest 2>&1
+./run_kselftest.sh -o 600 2>&1 | cat > /tmp/kselftest
 file kselftest /tmp/kselftest
 emit checked online "$(cat $CPU/online)"
 """

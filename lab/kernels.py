@@ -24,8 +24,10 @@ VARIANTS = ("base", "patched")
 
 def fragments(arch, profile=""):
     """The configuration fragments of an architecture and profile, in order."""
-    names = ["common", arch] + ([profile] if profile else [])
-    return [TOP / "configs" / f"{n}.config" for n in names]
+    names = ["common", arch] + ([profile, f"{arch}-{profile}"]
+                                if profile else [])
+    paths = [TOP / "configs" / f"{n}.config" for n in names]
+    return [p for p in paths if p.exists() or p.stem in (arch, profile)]
 
 
 def compiler(arch):

@@ -68,7 +68,7 @@ cat > /tmp/k/cpu-hotplug/cpu-on-off-test.sh <<'X'
 echo "TAP version 13"; echo "1..2"; echo "ok 1 fine"; echo "not ok 2 broken"
 exit 1
 X
-cd /tmp/k && ./run_kselftest.sh -t cpu-hotplug:cpu-on-off-test.sh > /tmp/o 2>&1
+cd /tmp/k && ./run_kselftest.sh -t cpu-hotplug:cpu-on-off-test.sh | cat > /tmp/o
 file kselftest /tmp/o
 """)
     rep = check.Report()
