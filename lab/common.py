@@ -207,8 +207,11 @@ def end_children():
 
 
 def start(cmd, **kw):
-    """Popen in a process group of its own, ended when the lab ends."""
+    """Popen in a process group of its own, ended when the lab ends, however
+    it ends."""
     kw.setdefault("start_new_session", True)
+    if shutil.which("setpriv"):
+        cmd = ["setpriv", "--pdeathsig", "TERM", "--", *cmd]
     p = subprocess.Popen([str(c) for c in cmd], **kw)
     _children.add(p)
     return p
@@ -224,6 +227,8 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
     then the command is ended and TimeoutError raised."""
     e = dict(os.environ)
     e.update(env or {})
+    if not shutil.which(str(cmd[0])):
+        raise LabError(f"there is no program {cmd[0]}; run 'make deps'")
     p = start(cmd, cwd=cwd, env=e, stdin=stdin or subprocess.DEVNULL,
               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     out = []

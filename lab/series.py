@@ -104,11 +104,24 @@ def apply(tree):
             raise _explain(tree, p, r.stderr + r.stdout)
 
 
+def misfit(tag):
+    """The name of the first patch that does not apply to a base in the
+    store, None when all do. Needs no work tree."""
+    with tempfile.TemporaryDirectory() as tmp:
+        env = dict(PLAIN, GIT_INDEX_FILE=f"{tmp}/index")
+        git("read-tree", tag, cwd=source.store(), env=env)
+        for p in patch_files():
+            if git("apply", "--cached", p, cwd=source.store(), env=env,
+                   check=False) is None:
+                return p.name
+    return None
+
+
 def make_tree(linux=None, force=False):
     """Make or refresh linux/ from the base and patches/. Never discards
     commits or changes in linux/ that are not in patches/: it refuses, or
     with force moves the old tree to linux.saved-<time>."""
-    tag, origin = source.get(linux)
+    tag, origin = source.get(linux, misfit)
     version = source.tag_version(tag)
     key = _series_key()
     if LINUX.exists():

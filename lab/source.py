@@ -12,7 +12,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 
 from .common import (LabError, cache_dir, digest, git, locked, need_space,
@@ -178,11 +177,12 @@ def _apt(suite, *cmd):
                env={"PRIVATE_STATUS": "empty"})
 
 
-def _from_debian(want_exact=True):
-    """The linux-source package of the first suite that has one; (tag,
-    origin) or None."""
+def _debian_offers():
+    """[(minor, suite)] of the linux-source-7.x packages on offer, newest
+    first; a suite that fails is said and skipped. Stops at the first suite
+    that has the wanted version."""
     if not shutil.which("apt-get"):
-        return None
+        return []
     found = []
     for suite in SUITES:
         st, out = _apt(suite, "apt-get", "update")
@@ -191,47 +191,46 @@ def _from_debian(want_exact=True):
             say(f"   {suite}: skipped ({last.strip()[:60]})")
             continue
         st, out = _apt(suite, "apt-cache", "search", "--names-only",
-                       r"^linux-source-7\.[0-9]+$")
-        names = re.findall(r"^linux-source-(7\.\d+)\b", out, re.M)
-        names.sort(key=lambda x: int(x.split(".")[1]), reverse=True)
-        found += [(n, suite) for n in names]
-        if f"{WANT[0]}.{WANT[1]}" in names:
+                       rf"^linux-source-{WANT[0]}\.[0-9]+$")
+        minors = [int(x) for x in re.findall(
+            rf"^linux-source-{WANT[0]}\.(\d+)\b", out, re.M)]
+        found += [(n, suite) for n in minors]
+        if WANT[1] in minors:
             break
-    exact = [x for x in found if x[0] == f"{WANT[0]}.{WANT[1]}"]
-    found.sort(key=lambda x: int(x[0].split(".")[1]), reverse=True)
-    for name, suite in exact if want_exact else found:
-        d = cache_dir() / "apt-source" / suite
-        for old in d.glob("linux-source-*.deb"):
-            old.unlink()
-        st, out = _apt(suite, "apt-get", "download", f"linux-source-{name}")
-        debs = list(d.glob("linux-source-*.deb"))
-        if st or not debs:
-            say(f"   {suite}: linux-source-{name} is listed but not served, "
-                "skipped (a stale index; it may come back in some hours)")
-            continue
-        need_space(cache_dir(), 4, "unpacking the kernel source")
-        with tempfile.TemporaryDirectory(dir=cache_dir()) as tmp:
-            tmp = pathlib.Path(tmp)
-            with step("unpacking the kernel source", 15):
-                fs = subprocess.Popen(
-                    ["dpkg-deb", "--fsys-tarfile", str(debs[0])],
-                    stdout=subprocess.PIPE)
-                with tarfile.open(fileobj=fs.stdout, mode="r|") as t:
-                    for m in t:
-                        if re.search(r"linux-source-[\d.]+\.tar\.xz$", m.name):
-                            with open(tmp / "src.tar.xz", "wb") as f:
-                                shutil.copyfileobj(t.extractfile(m), f)
-                fs.stdout.close()
-                fs.wait()
-                (tmp / "tree").mkdir()
-                tree = _unpack(tmp / "src.tar.xz", tmp / "tree")
-            with step("importing the kernel source into git", 40):
-                tag = _import_tree(tree, debs[0].name)
-        version = debs[0].name.split("_")[1].replace("%3a", ":")
-        for deb in debs:
-            deb.unlink()
-        return tag, f"Debian {suite} linux-source-{name} {version}"
-    return None
+    return sorted(found, key=lambda x: -x[0])
+
+
+def _from_debian(minor, suite):
+    """Import a suite's linux-source package; (tag, origin), or None when it
+    is listed but not served."""
+    name = f"linux-source-{WANT[0]}.{minor}"
+    d = cache_dir() / "apt-source" / suite
+    for old in d.glob("linux-source-*.deb"):
+        old.unlink()
+    st, out = _apt(suite, "apt-get", "download", name)
+    debs = list(d.glob("linux-source-*.deb"))
+    if st or not debs:
+        say(f"   {suite}: {name} is listed but not served, skipped (a stale "
+            "index; it may come back in some hours)")
+        return None
+    need_space(cache_dir(), 4, "unpacking the kernel source")
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as tmp:
+        tmp = pathlib.Path(tmp)
+        with step("unpacking the kernel source", 15):
+            (tmp / "deb").mkdir()
+            run(["dpkg-deb", "-x", debs[0], tmp / "deb"])
+            (tmp / "tree").mkdir()
+            tar = next((tmp / "deb").rglob("linux-source-*.tar.xz"), None)
+            if not tar:
+                raise LabError(f"{debs[0].name} holds no source tarball; give "
+                               "a kernel with LINUX=<git tree or tarball>")
+            tree = _unpack(tar, tmp / "tree")
+        with step("importing the kernel source into git", 40):
+            tag = _import_tree(tree, debs[0].name)
+    version = debs[0].name.split("_")[1].replace("%3a", ":")
+    for deb in debs:
+        deb.unlink()
+    return tag, f"Debian {suite} {name} {version}"
 
 
 def _from_kernel_org():
@@ -257,12 +256,14 @@ def _from_kernel_org():
             return _import_tree(tree, name), f"kernel.org {name}"
 
 
-def get(linux=None):
+def get(linux=None, misfit=lambda tag: None):
     """Return (tag in the store, where it came from) of the base kernel.
 
     Asks, in this order: LINUX=, the cache, Debian's linux-source-7.3,
     kernel.org; then, with a loud warning, the newest other 7.x that Debian
-    offers. Raises LabError when no source serves anything."""
+    offers to which the whole series applies: misfit(tag) names the first
+    patch that does not, or is None. Raises LabError when no source serves
+    anything that fits."""
     with locked("source"):
         if linux:
             return _from_user(linux)
@@ -270,18 +271,32 @@ def get(linux=None):
         if tag:
             return tag, "cache"
         need_space(cache_dir(), 5, "the kernel source")
-        say("== looking for Linux 7.3.y")
-        got = _from_debian() or _from_kernel_org()
-        if not got:
-            say(f"WARNING: nothing serves Linux {WANT[0]}.{WANT[1]}.y any "
-                "more; trying the newest 7.x on offer")
-            got = _from_debian(want_exact=False)
-        if not got:
-            raise LabError("no source serves Linux 7.3: no network, or the "
-                           "mirrors are down; give one with LINUX=<git tree "
-                           "or tarball>")
-        _remember(*got)
-        return got
+        say(f"== looking for Linux {WANT[0]}.{WANT[1]}.y")
+        offers = _debian_offers()
+        got = None
+        for minor, suite in offers:
+            if minor == WANT[1]:
+                got = got or _from_debian(minor, suite)
+        got = got or _from_kernel_org()
+        if got:
+            _remember(*got)
+            return got
+        say(f"WARNING: nothing serves Linux {WANT[0]}.{WANT[1]}.y any more; "
+            "trying the newest other one to which the series applies")
+        for minor, suite in offers:
+            got = _from_debian(minor, suite) if minor != WANT[1] else None
+            if not got:
+                continue
+            bad = misfit(got[0])
+            if not bad:
+                say(f"WARNING: the base is {got[1]}, for which the series "
+                    "was not made")
+                return got
+            say(f"   {got[1]}: {bad} does not apply, skipped")
+        raise LabError(f"no source serves a Linux {WANT[0]}.{WANT[1]} (no "
+                       "network, or the mirrors are down), nor a newer one "
+                       "that the series fits; give one with LINUX=<git tree "
+                       "or tarball>")
 
 
 def tag_version(tag):

@@ -140,23 +140,56 @@ def test_debian_gitignore_is_cut_in_the_import_only(toy):
     assert (toy.src / ".gitignore").read_text() == "*.o\n" + tail
 
 
-def test_no_source_at_all(toy, monkeypatch):
-    monkeypatch.setattr(source, "_from_debian", lambda **kw: None)
-    monkeypatch.setattr(source, "_from_kernel_org", lambda: None)
+@pytest.fixture
+def offers(toy, monkeypatch):
+    """Suites that offer toy kernels: {minor: makefile, or None for one that
+    is listed but not served}."""
+    def set_offers(what):
+        def fetch(minor, suite):
+            if what[minor] is None:
+                return None
+            (toy.src / "Makefile").write_text(
+                MAKEFILE.replace("PATCHLEVEL = 3", f"PATCHLEVEL = {minor}"))
+            (toy.src / "core.c").write_text(what[minor])
+            return source._import_tree(toy.src, "toy"), f"toy 7.{minor}"
+        monkeypatch.setattr(source, "_debian_offers", lambda: [
+            (m, "toy") for m in sorted(what, reverse=True)])
+        monkeypatch.setattr(source, "_from_debian", fetch)
+        monkeypatch.setattr(source, "_from_kernel_org", lambda: None)
+    return set_offers
+
+
+def test_no_source_at_all(toy, offers):
+    offers({})
     with pytest.raises(LabError, match="LINUX="):
-        source.get()
+        series.make_tree()
 
 
-def test_newer_kernel_only_with_a_warning(toy, monkeypatch, capfd):
-    (toy.src / "Makefile").write_text(MAKEFILE.replace("= 3", "= 5"))
+def test_stale_offer_is_skipped(toy, offers):
+    offers({3: None})
+    with pytest.raises(LabError, match="LINUX="):
+        series.make_tree()
 
-    def debian(want_exact=True):
-        return None if want_exact else (source._import_tree(toy.src, "toy"),
-                                        "toy")
-    monkeypatch.setattr(source, "_from_debian", debian)
-    monkeypatch.setattr(source, "_from_kernel_org", lambda: None)
+
+def test_wanted_version_wins_over_newer_ones(toy, offers):
+    offers({3: "a\n", 5: "b\n"})
+    assert series.make_tree() == "7.3.4"
+
+
+def test_newest_other_version_that_all_patches_fit(toy, offers, capfd):
+    good = (toy.src / "core.c").read_text()
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    series.make_patches()
+    sh("rm", "-rf", str(toy.linux))
+    offers({2: good, 5: good + "more\n", 6: "all is new\n"})
     assert series.make_tree() == "7.5.4"
-    assert "WARNING" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert "toy 7.6: 0001-core-Change-a-line.patch does not apply" in err
+    assert "WARNING" in err
+    offers({6: "all is new\n"})
+    with pytest.raises(LabError, match="the series fits"):
+        source.get(misfit=series.misfit)
 
 
 def test_kernel_version():
