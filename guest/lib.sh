@@ -77,6 +77,7 @@ counted() {
 	"$@" > /dev/null
 	local status=$?
 	counts_stop > /tmp/counts
+	[ $status = 0 ] || die "$op failed under the profiler"
 	set --
 	while read -r f n us; do
 		set -- "$@" "$f" "$n"

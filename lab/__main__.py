@@ -5,6 +5,7 @@ import argparse
 import errno
 import os
 import signal
+import subprocess
 import sys
 
 from . import common
@@ -28,7 +29,7 @@ def cmd_patches(a):
 def _tree(a):
     """Every command that needs linux/ makes it when it is not there."""
     from . import series
-    if a.linux or not common.LINUX.exists():
+    if a.linux or not common.LINUX.exists() or series.stale():
         series.make_tree(a.linux or None)
     series.check_tree()
 
@@ -79,9 +80,14 @@ def cmd_run(a):
     arch = common.check_arch(a.arch or "x86_64")
     common.check_profile(a.profile, arch)
     m = _machine(a, arch)
+    try:
+        with open(a.job) as f:
+            job = f.read()
+    except OSError as e:
+        raise LabError(f"JOB={a.job}: {e.strerror}; give a bash file to run "
+                       "in the guest") from None
     _tree(a)
-    r = boot.run_job(m, kernels.build(a.variant, arch, a.profile),
-                     open(a.job).read(), name=f"run-{m.name()}",
+    r = boot.run_job(m, kernels.build(a.variant, arch, a.profile), job, name=f"run-{m.name()}",
                      append=a.append, limit=a.limit)
     for rec in r.records:
         print(json.dumps(rec))
@@ -108,8 +114,9 @@ def cmd_test(a):
 
 def cmd_bisect(a):
     from . import check
+    arches = _arches(a.arch)
     _tree(a)
-    return check.bisect(a)
+    return check.bisect(arches)
 
 
 def main():
@@ -158,10 +165,15 @@ def _term(signum, frame):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _term)
+    signal.signal(signal.SIGHUP, _term)
     try:
         status = main()
     except LabError as e:
         say(f"error: {e}")
+        status = 1
+    except subprocess.CalledProcessError as e:
+        say(f"error: '{' '.join(map(str, e.cmd[:4]))}' failed with status "
+            f"{e.returncode}: {str(e.stderr or '').strip()[-200:]}")
         status = 1
     except OSError as e:
         if e.errno != errno.ENOSPC:

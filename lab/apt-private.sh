@@ -6,17 +6,30 @@
 #   apt-private.sh --mirror                  print the machine's own mirror
 #   apt-private.sh DIR ARCH SUITE... -- CMD  e.g. -- apt-get update
 #
-# The mirror is the one the machine's own sources name for its own release.
+# The mirror is the one the machine's own sources name for its own release,
+# or $CPUHP_MIRROR (on a machine which is no Debian).
 # With PRIVATE_STATUS=empty the private apt sees no installed package, which
 # foreign-architecture look-ups want. Exit status: that of CMD; 2 for usage.
 set -eu
 
 mirror() {
-	# apt parses its own sources; nothing is fetched
+	if [ -n "${CPUHP_MIRROR:-}" ]; then
+		echo "$CPUHP_MIRROR"
+		return
+	fi
+	# apt parses its own sources; nothing is fetched. Once it has its lists
+	# it knows which are Debian's; before, the path of the release tells.
 	mirror_codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-	apt-get -o Debug::NoLocking=1 update --print-uris 2>/dev/null |
-		sed -n "s,^'\([^']*\)/dists/$mirror_codename/InRelease'.*,\1,p" |
-		head -n 1
+	{
+		apt-get indextargets --format '$(REPO_URI)' \
+			'Created-By: Packages' 'Origin: Debian' \
+			"Codename: $mirror_codename" 2>/dev/null || true
+		apt-get -o Debug::NoLocking=1 update --print-uris 2>/dev/null |
+			sed -n "s,^'\([^']*\)/dists/$mirror_codename/InRelease'.*,\1,p" |
+			grep '/debian/*$'
+		apt-get -o Debug::NoLocking=1 update --print-uris 2>/dev/null |
+			sed -n "s,^'\([^']*\)/dists/$mirror_codename/InRelease'.*,\1,p"
+	} | sed 's,/*$,,' | grep '^https*://' | head -n 1
 }
 
 keyring() {

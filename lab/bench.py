@@ -12,8 +12,8 @@ import time
 import tomllib
 
 from . import boot, kernels, machine
-from .common import (ARCHES, OUT, TOP, LabError, check_arch, human, say,
-                     write_atomic)
+from .common import (OUT, TOP, LabError, check_arch, end_children, human,
+                     say, write_atomic)
 
 SCENARIOS = TOP / "bench" / "scenarios"
 TREATMENTS = ("base", "expedited", "patched")
@@ -177,7 +177,7 @@ def measure(scenario, cpus=None, arch=None, full=False):
         except BaseException:
             for t in todo:
                 t.cancel()
-            boot.end_children()
+            end_children()
             raise
     return {"scenario": scenario["name"], "title": scenario["title"],
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -230,17 +230,16 @@ def table(doc):
         gain = f"{m[0] / m[2]:.1f}x" if m[2] == m[2] and m[2] else "-"
         out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op']:<24}"
                    f"{_ms(m[0]):>9}{_ms(m[1]):>11}{_ms(m[2]):>9}{gain:>8}")
+    cols = ("GP", "GP exp", "stops", "rebuilds")
     out += ["", "Calls per operation: base / expedited / patched", "",
-            f"{'machine':<10}{'CPUs':>5} {'operation':<18}{'GP':>10}"
-            f"{'GP exp.':>11}{'stops':>10}{'rebuilds':>12}"]
+            f"{'machine':<10}{'CPUs':>5} {'operation':<12}"
+            + "".join(f" {c:>12}" for c in cols)]
     for r in rs:
-        cells = []
-        for col in ("GP", "GP exp", "stops", "rebuilds"):
-            cells.append("/".join(str(r["counts"].get(t, {}).get(col, "-"))
-                                  for t in TREATMENTS))
-        out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op'][:18]:<18}"
-                   f"{cells[0]:>10}{cells[1]:>11}{cells[2]:>10}"
-                   f"{cells[3]:>12}")
+        cells = ["/".join(str(r["counts"].get(t, {}).get(col, "-"))
+                          for t in TREATMENTS) for col in cols]
+        name = r["op"] if len(r["op"]) <= 12 else "…" + r["op"][-11:]
+        out.append(f"{r['machine']:<10}{r['cpus']:>5} {name:<12}"
+                   + "".join(f" {c:>12}" for c in cells))
     return "\n".join(out) + "\n"
 
 
@@ -311,6 +310,10 @@ def main(name, cpus=None, arch=None):
         if todo[0].get("needs_cpus") and not cpus:
             raise LabError(f"SCENARIO={name} needs CPUS=, for example "
                            "CPUS=256")
+    if arch and (not name or full):
+        todo = [s for s in todo if any(
+            machine.MACHINES[m["type"]]["arch"] == arch
+            for m in s["machine"])]
     cpus = int(cpus) if cpus and str(cpus).isdigit() else cpus
     for s in todo:
         machines(s, cpus, arch, full)       # bad input ends here, not later

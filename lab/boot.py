@@ -139,6 +139,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
 
         t = threading.Thread(target=reader, daemon=True)
         t.start()
+        host_thread, host_error = None, []
         if host:
             def host_main():
                 for _ in range(100):
@@ -152,9 +153,12 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
                         _read_records(rec, r)
                         return r.records
                     host(q, records)
+                except BaseException as e:
+                    host_error.append(e)
                 finally:
                     q.close()
-            threading.Thread(target=host_main, daemon=True).start()
+            host_thread = threading.Thread(target=host_main, daemon=True)
+            host_thread.start()
         try:
             while p.poll() is None:
                 now = time.monotonic()
@@ -172,6 +176,10 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
             end_group(p)
             t.join(5)
             result.seconds = time.monotonic() - t0
+            if host_thread:
+                host_thread.join(15)
+        if host_error:
+            raise host_error[0]
         result.console = b"".join(chunks).decode(errors="replace")
         _read_records(rec, result)
     result.splats = console.splats(result.console)
@@ -184,7 +192,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         raise BootFailed(f"{name}: the kernel complained: "
                          f"{_headline(result.splats[0])}; console: {con_path}",
                          result)
-    if result.status is None:
+    if result.status is None or result.timed_out:
         last = "\n".join("   | " + x for x in
                          result.console.replace("\r", "").splitlines()[-10:])
         if not expect_crash:

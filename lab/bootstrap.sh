@@ -9,12 +9,12 @@ cache=${CPUHP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cpuhp-lab}
 
 die() { echo "error: $*" >&2; exit 1; }
 
-mkdir -p "$cache" || die "cannot write $cache; set CPUHP_CACHE to a directory with 25 GB free"
+mkdir -p "$cache" || die "cannot write $cache; set CPUHP_CACHE to a directory with 20 GB free"
 
-packages="acpica-tools git gcc g++ libc6-dev flex bison bc ccache libelf-dev libssl-dev
+packages="acpica-tools arch-test gpg procps uidmap git gcc g++ libc6-dev flex bison bc ccache libelf-dev libssl-dev
 	gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross mmdebstrap
 	squashfs-tools squashfs-tools-ng cpio xz-utils rsync perl curl kmod
-	python3 python3-venv debian-archive-keyring ca-certificates"
+	make python3 python3-venv debian-archive-keyring ca-certificates"
 
 missing() {
 	for p; do

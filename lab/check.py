@@ -9,8 +9,9 @@ import sys
 import time
 
 from . import bench, boot, guest, kernels, ktap, machine, series
-from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir, digest,
-                     git, human, locked, run, say, step, write_atomic)
+from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir,
+                     check_arch, digest, git, human, locked, run, say, step,
+                     write_atomic)
 
 # checkpatch types that are not applied, with the reason
 CHECKPATCH_IGNORE = {
@@ -34,7 +35,6 @@ export KSELFTEST_CPU_ON_OFF_TEST_SH_ARGS=-a
 cd /lab/kselftest
 ./run_kselftest.sh 2>&1 | cat > /tmp/kselftest
 file kselftest /tmp/kselftest
-cat $CPU/online > /tmp/online
 cat /sys/kernel/debug/kunit/*/results > /tmp/kunit
 file kunit /tmp/kunit
 """
@@ -116,8 +116,9 @@ def check_patches(rep):
                 and "no obvious style problems" in r.stdout
                 and "Traceback" not in r.stderr, r.stdout + r.stderr)
     with locked("kernel-bisect"), step("the series on a fresh base", 30):
+        tree = kernels.slot("bisect")
         try:
-            tree = kernels.checkout(
+            kernels.checkout(
                 "bisect", git("rev-parse", "base^{commit}", cwd=LINUX).strip())
             series.apply(tree)
             same = kernels.tree_of("HEAD", tree) == kernels.tree_of(
@@ -126,7 +127,6 @@ def check_patches(rep):
                     same, "the result differs from linux/: 'make patches' or "
                     "'make tree'")
         except LabError as e:
-            git("am", "--abort", cwd=tree, check=False)
             rep.add("series: applies with git am", False, e)
     diff = series.round_trip()
     rep.add("series: make tree, make patches leaves no difference",
@@ -181,14 +181,16 @@ def compile_commit(commit, arches, limit=None):
 
 
 def check_each_patch(rep, arches, budget):
-    """Compile single patches, newest first, for as long as the budget (in
-    seconds) goes. What touches no compiled file is the same build as its
+    """Compile single patches, newest first, for as long as the budget, a
+    function that returns seconds, goes. What touches no compiled file is the same build as its
     neighbour."""
     commits = git("rev-list", "base..HEAD", cwd=LINUX).split()
     if not commits:
         return
-    t0 = time.monotonic()
-    # the tip was compiled by check_builds
+    t0, budget = time.monotonic(), budget()
+    # the tip is what check_builds compiles
+    for a in arches:
+        kernels.build("patched", a)
     done, built, last = 1, 0, commits[0]
     with step("single patches, newest first"):
         for c in commits[1:]:
@@ -267,15 +269,22 @@ def check_boots(rep, images):
         rep.add(f"{m.name()}: SMT off leaves a thread a core, on brings all",
                 not bad and len(r.of("sample")) == 6, "\n".join(bad))
         counts = {c["op"]: c for c in r.of("counts")}
+        n = m.cpus - m.cpus // m.threads
+        rebuilds = {op: int(counts.get(op, {}).get("build_sched_domains", 0))
+                    for op in ("off", "on")}
+        rep.add(f"{m.name()}: the profiler counts: a domain rebuild for each "
+                "of the CPUs", rebuilds == {"off": n, "on": n}, rebuilds)
+        on = counts.get("on", {})
+        rep.add(f"{m.name()}: SMT on waits for at most one normal grace "
+                "period", on and int(on.get("synchronize_rcu_normal", 0)) <= 1,
+                on)
         got = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))
                for op, c in counts.items()}
         if m.type == "pseries":
             rep.add(f"{m.name()}: SMT switching never uninstalls the idle "
                     "handler", got == {"off": 0, "on": 0}, got)
-            gps = sum(int(v) for k, v in counts.get("on", {}).items()
-                      if k.startswith("synchronize_rcu"))
-            rep.add(f"{m.name()}: SMT on waits for at most one grace period",
-                    "on" in counts and gps <= 1, f"{gps} grace periods")
+            rep.add(f"{m.name()}: SMT on waits for no expedited grace period",
+                    on and "synchronize_rcu_expedited" not in on, on)
 
 
 def check_debug(rep, arches):
@@ -329,7 +338,6 @@ def main(a):
         if p not in PARTS:
             raise LabError(f"unknown ONLY '{p}'; use some of: "
                            + ", ".join(PARTS))
-    from .common import check_arch
     arches = [check_arch(a.arch)] if a.arch else list(ARCHES)
     t0 = time.monotonic()
     rep = Report()
@@ -339,28 +347,33 @@ def main(a):
     except LabError as e:
         rep.add("series: make tree", False, e)
         return rep.finish()
-    if "patches" in parts:
-        check_patches(rep)
     images = {}
+
+    def part(name, func, *args):
+        if name not in parts:
+            return None
+        try:
+            return func(*args)
+        except LabError as e:
+            rep.add(f"{name}: runs to its end", False, e)
+            return None
+
+    part("patches", check_patches, rep)
     if {"builds", "boots"} & set(parts):
-        images = check_builds(rep, arches)
-    if "boots" in parts:
-        check_boots(rep, images)
-    if "lab" in parts:
-        check_lab(rep)
-    if "debug" in parts:
-        check_debug(rep, arches)
-    if "each" in parts:
-        check_each_patch(rep, arches, min(
-            PER_PATCH_BUDGET, WHOLE_BUDGET - (time.monotonic() - t0)))
+        images = part("builds" if "builds" in parts else "boots",
+                      check_builds, rep, arches) or {}
+    part("boots", check_boots, rep, images)
+    part("lab", check_lab, rep)
+    part("debug", check_debug, rep, arches)
+    part("each", check_each_patch, rep, arches, lambda: min(
+        PER_PATCH_BUDGET, WHOLE_BUDGET - (time.monotonic() - t0)))
     say(f"   tests took {human(time.monotonic() - t0)}")
     return rep.finish()
 
 
-def bisect(a):
-    """Build and boot both architectures after every patch. What was done
+def bisect(arches):
+    """Build and boot the architectures after every patch. What was done
     is remembered by content, so that a run which was ended goes on."""
-    arches = [a.arch] if a.arch else list(ARCHES)
     state_file = cache_dir() / "bisect.json"
     try:
         state = json.loads(state_file.read_text())

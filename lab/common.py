@@ -40,7 +40,7 @@ def cache_dir():
     if not d:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         d = os.path.join(base, "cpuhp-lab")
-    d = pathlib.Path(d)
+    d = pathlib.Path(d).resolve()
     d.mkdir(parents=True, exist_ok=True)
     return d
 
@@ -226,6 +226,9 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
     LabError with the last lines when the status is not 0. limit: seconds,
     then the command is ended and TimeoutError raised."""
     e = dict(os.environ)
+    # what 'make VAR=… -jN' hands down is not for the makes started here
+    for k in ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"):
+        e.pop(k, None)
     e.update(env or {})
     if not shutil.which(str(cmd[0])):
         raise LabError(f"there is no program {cmd[0]}; run 'make deps'")

@@ -8,14 +8,15 @@ import re
 BAD = re.compile(
     r"Kernel panic - not syncing|Oops[: ]|\bBUG: |kernel BUG at|WARNING: |"
     r"Badness |Unable to handle kernel|general protection fault|"
-    r"detected stalls on CPUs/tasks|self-detected stall on CPU|"
-    r"rcu_.*kthread starved|soft lockup|hard LOCKUP|"
+    r"detected (?:expedited )?stalls on CPUs/tasks|self-detected stall on CPU|"
+    r"rcu_.*kthread starved|soft lockup|[hH]ard LOCKUP|PANIC: |"
     r"INFO: task .* blocked for more than|possible (?:circular|recursive) "
     r"locking|inconsistent lock state|lock held when returning|suspicious "
     r"RCU usage|sleeping function called from invalid|scheduling while "
     r"atomic|bad unlock balance|ODEBUG: |KASAN: |KCSAN: |UBSAN: |"
     r"possible .*deadlock|DEBUG_LOCKS_WARN_ON|"
-    r"CPU\d+ failed to (?:die|report)|LAB-FATAL|"
+    r"CPU ?\d+ (?:failed to (?:die|report)|.*didn't die)|"
+    r"Processor \d+ is stuck|LAB-FATAL|"
     r"hung while offline|Call Trace:|Call trace:|==========")
 
 # What the unpatched kernel prints too and is no fault of anybody here:

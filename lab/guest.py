@@ -4,12 +4,12 @@ small disk with what is ours: scripts, labctl, the kernel's selftests (disk
 'lab'). Both are cached by content."""
 
 import os
-import pathlib
+import pwd
 import shutil
 import subprocess
 
 from . import kernels
-from .common import (ARCHES, TOP, LabError, cache_dir, check_arch, digest,
+from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch, digest,
                      fresh_dir, git, locked, need_space, run, say, step)
 
 GUEST = TOP / "guest"
@@ -32,6 +32,28 @@ def _mirror():
     return url
 
 
+def _log(name):
+    path = cache_dir() / "logs" / f"{name}.log"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"")
+    return path
+
+
+def _check_unshare():
+    """mmdebstrap without root maps the user's subordinate ids."""
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    try:
+        ok = any(line.startswith((f"{name}:", f"{os.geteuid()}:"))
+                 for line in open("/etc/subuid"))
+    except OSError:
+        ok = False
+    if not ok:
+        raise LabError(f"user {name} has no subordinate ids, which making the "
+                       "guest without root needs; run as root: usermod "
+                       f"--add-subuids 100000-165535 --add-subgids "
+                       f"100000-165535 {name}")
+
+
 def rootfs(arch):
     """Path of the squashfs with Debian's user space for arch; made on first
     use. Packages are unpacked, none of their scripts runs."""
@@ -49,12 +71,14 @@ def rootfs(arch):
                 tar = tmp / "root.tar"
                 # unshare is for the user who is not root
                 mode = "root" if os.geteuid() == 0 else "unshare"
+                if mode == "unshare":
+                    _check_unshare()
                 _, out = run(["mmdebstrap", f"--mode={mode}",
                               "--variant=extract", f"--architectures={deb}",
                               f"--include={','.join(pkgs)}", "--format=tar",
                               "--aptopt=Acquire::Retries \"3\"",
-                              SUITE, tar, _mirror()],
-                             log=tmp / "mmdebstrap.log")
+                              SUITE, tar, f"deb {_mirror()} {SUITE} main"],
+                             log=_log(f"mmdebstrap-{arch}"))
                 add = tmp / "add"
                 for d in ("lab", "proc", "sys", "dev", "tmp", "run", "root",
                           "usr/bin", "etc"):
@@ -89,10 +113,17 @@ def lab_disk(arch):
     check_arch(arch)
     commit = kernels.wanted_commit("patched")
     cross = ARCHES[arch]["cross"]
-    trees = [git("rev-parse", f"{commit}:tools/testing/selftests/{t}",
-                 cwd=kernels.LINUX).strip()
-             for t in (*SELFTESTS, "kselftest", "lib.mk")]
-    key = digest(GUEST, kernels.compiler(arch), *trees)
+    # only what the selftests' makefiles read, so that no kernel build has to
+    # be waited for
+    tests = "tools/testing/selftests"
+    files = ["scripts/subarch.include", "tools/scripts", f"{tests}/kselftest",
+             *[f"{tests}/{t}" for t in SELFTESTS],
+             *[f for f in git("ls-tree", "--name-only", commit, f"{tests}/",
+                              cwd=LINUX).split()
+               if git("cat-file", "-t", f"{commit}:{f}",
+                      cwd=LINUX).strip() == "blob"]]
+    key = digest(GUEST, kernels.compiler(arch),
+                 git("ls-tree", commit, *files, cwd=LINUX))
     path = cache_dir() / "guest" / f"lab-{arch}-{key}.squashfs"
     with locked(f"guest-{arch}"):
         if path.exists():
@@ -104,15 +135,10 @@ def lab_disk(arch):
             (top / "bin").mkdir()
             run([cross + "gcc", "-O2", "-Wall", "-Werror", "-static", "-o",
                  top / "bin" / "labctl", GUEST / "labctl.c"])
-            # only what the selftests' makefiles read, so that no kernel
-            # build has to be waited for
             src = tmp / "src"
             src.mkdir()
-            tests = "tools/testing/selftests"
             run(["git", "archive", "-o", tmp / "src.tar", commit, "--",
-                 "scripts/subarch.include", "tools/scripts",
-                 f":(glob){tests}/*", f"{tests}/kselftest",
-                 *[f"{tests}/{t}" for t in SELFTESTS]], cwd=kernels.LINUX)
+                 *files], cwd=LINUX)
             run(["tar", "-xf", tmp / "src.tar", "-C", src])
             run(["make", "-s", "-C", src / tests,
                  f"O={tmp / 'kselftest-build'}",
@@ -120,7 +146,7 @@ def lab_disk(arch):
                  f"CROSS_COMPILE={cross}", f"TARGETS={' '.join(SELFTESTS)}",
                  "FORCE_TARGETS=1",
                  f"INSTALL_PATH={top / 'kselftest'}", "install"],
-                log=tmp / "kselftest.log")
+                log=_log(f"kselftest-{arch}"))
             run(["mksquashfs", top, tmp / "lab.squashfs", "-all-root",
                  "-no-progress", "-quiet", "-comp", "lz4", "-mkfs-time", "0",
                  "-all-time", "0"])

@@ -121,8 +121,10 @@ def checkout(variant, commit):
     elif git("rev-parse", "-q", "--verify", f"{commit}^{{commit}}", cwd=src,
              check=False) is None:
         git("fetch", "-q", "--no-tags", LINUX, commit, cwd=src)
+    # what an interrupted run may have left
     with contextlib.suppress(FileNotFoundError):
         (src / ".git" / "index.lock").unlink()
+    shutil.rmtree(src / ".git" / "rebase-apply", ignore_errors=True)
     git("checkout", "-q", "-f", "--detach", commit, cwd=src)
     return src
 
@@ -156,11 +158,11 @@ def configure(src, out, arch, profile, log):
     if (out / ".config").exists() and key.exists() and \
             key.read_text() == want_key:
         return
+    key.unlink(missing_ok=True)
     frag_file.write_text(frag)
     run(make_cmd(src, out, arch, "allnoconfig") +
         [f"KCONFIG_ALLCONFIG={frag_file}"], env=make_env(), log=log)
     want, got = _read_config(frag_file), _read_config(out / ".config")
-    # an option which only the later tree has may be asked for as well
     bad = [f"{k}={v}" for k, v in want.items()
            if got.get(k, "n") != v]
     if bad:
@@ -233,7 +235,6 @@ def build(variant, arch, profile="", commit=None):
                 return f"{n} objects"
             _, text = run(cmd, env=make_env(), log=log, heartbeat=objects)
             release = (out / "include/config/kernel.release").read_text().strip()
-            # warnings of files that were up to date are kept from before
             with fresh_dir(dest) as tmp:
                 shutil.copy2(out / a["path"], tmp / "kernel")
                 shutil.copy2(out / ".config", tmp / "config")

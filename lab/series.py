@@ -59,20 +59,35 @@ def dirty():
                     cwd=LINUX).strip())
 
 
+def _unsaved():
+    """Whether linux/ has files that git does not know, or stashes."""
+    return bool(git("ls-files", "-o", "--exclude-standard",
+                    cwd=LINUX).strip()
+                or git("for-each-ref", "refs/stash", cwd=LINUX).strip())
+
+
+def stale():
+    """Whether patches/ changed since linux/ was made from them."""
+    return _state().get("series") != _series_key()
+
+
 def check_tree():
     """Raise LabError unless linux/ is there, complete and at rest."""
     if not (LINUX / ".git").exists():
         raise LabError("there is no linux/ yet; run 'make tree'")
-    if in_progress():
+    if in_progress() and not _state().get("applying"):
         raise LabError("linux/ is in the middle of a git am or rebase; finish "
                        "it there (git am --continue, git rebase --continue) "
                        "or start again with 'make tree FORCE=1'")
+    if _state().get("applying"):
+        raise LabError("linux/ was left half made by an interrupted 'make "
+                       "tree'; run 'make tree FORCE=1'")
     if not git("rev-parse", "-q", "--verify", "base", cwd=LINUX, check=False):
         raise LabError("linux/ has no tag 'base', so it is not the tree that "
                        "'make tree' makes; move it away and run 'make tree'")
 
 
-def _explain(tree, patch, text):
+def _explain(patch, text):
     """The LabError for a patch that does not apply."""
     hunks = re.findall(r"^error: patch failed: (\S+)$", text, re.M)
     gone = re.findall(r"^error: (\S+): (?:No such file|does not exist|already "
@@ -84,24 +99,29 @@ def _explain(tree, patch, text):
         (text.strip().splitlines() or ["?"])[-1]
     return LabError(
         f"{patch.name} does not apply ({what}). linux/ is left there: "
-        "in linux/ run 'git apply --reject .git/rebase-apply/patch', mend the "
-        "*.rej, 'git add -u', 'git am --continue', then 'make patches' here; "
+        "in linux/ run 'git apply --reject .git/rebase-apply/patch', mend what "
+        "the *.rej say, delete them, 'git add -A', 'git am --continue', then "
+        "'make patches' here; "
         "or get Linux 7.3.y with 'make tree FORCE=1'")
 
 
 def apply(tree):
-    """git am every patch in a tree that stands on base, with progress. On
-    failure the tree keeps the unfinished git am and LabError says how to go
-    on."""
-    for p in patch_files():
-        env = dict(PLAIN, GIT_COMMITTER_NAME="lab",
-                   GIT_COMMITTER_EMAIL="lab@invalid")
-        r = subprocess.run(["git", "am", "-q", "--committer-date-is-author-date",
-                            "--keep-non-patch", str(p)], cwd=tree, text=True,
-                           env={**os.environ, **env}, capture_output=True,
-                           stdin=subprocess.DEVNULL)
-        if r.returncode:
-            raise _explain(tree, p, r.stderr + r.stdout)
+    """git am every patch in a tree that stands on base. On failure the tree
+    keeps the unfinished git am, which holds the patches that follow, and
+    LabError says how to go on."""
+    files = patch_files()
+    if not files:
+        return
+    env = {**os.environ, **PLAIN, "GIT_COMMITTER_NAME": "lab",
+           "GIT_COMMITTER_EMAIL": "lab@invalid"}
+    r = subprocess.run(["git", "am", "-q", "--committer-date-is-author-date",
+                        "--keep-non-patch", *map(str, files)], cwd=tree,
+                       text=True, env=env, capture_output=True,
+                       stdin=subprocess.DEVNULL)
+    if r.returncode:
+        at = tree / ".git" / "rebase-apply" / "next"
+        n = int(at.read_text()) - 1 if at.exists() else 0
+        raise _explain(files[n], r.stderr + r.stdout)
 
 
 def misfit(tag):
@@ -121,14 +141,25 @@ def make_tree(linux=None, force=False):
     """Make or refresh linux/ from the base and patches/. Never discards
     commits or changes in linux/ that are not in patches/: it refuses, or
     with force moves the old tree to linux.saved-<time>."""
-    tag, origin = source.get(linux, misfit)
+    st = _state()
+    if not linux and not force and st.get("tag") and git(
+            "rev-parse", "-q", "--verify", f"refs/tags/{st['tag']}",
+            cwd=source.store(), check=False):
+        tag, origin = st["tag"], "cache"
+    else:
+        tag, origin = source.get(linux, misfit)
     version = source.tag_version(tag)
     key = _series_key()
     if LINUX.exists():
-        st = _state()
-        edited = (not st or in_progress() or head() != st.get("head")
-                  or dirty())
-        same = st.get("tag") == tag and st.get("series") == key
+        edited = (not st.get("head") or in_progress()
+                  or head() != st["head"] or dirty() or _unsaved())
+        if st.get("applying"):
+            # an interrupted run of this function: nothing of anybody's
+            edited = False
+            shutil.rmtree(LINUX / ".git" / "rebase-apply",
+                          ignore_errors=True)
+        same = st.get("tag") == tag and st.get("series") == key \
+            and not st.get("applying")
         if same and not force and not in_progress():
             note = " (with work that is not in patches/)" if edited else ""
             say(f"   linux/ is Linux {version} + {len(patch_files())} "
@@ -151,8 +182,12 @@ def make_tree(linux=None, force=False):
               f"{len(patch_files())} patches", 20):
         reuse = LINUX.exists() and _state().get("tag") == tag
         if reuse:
-            write_atomic(_state_file(), "{}")
-            git("checkout", "-q", "-B", "series", "base", cwd=LINUX)
+            write_atomic(_state_file(),
+                         json.dumps({"tag": tag, "applying": True}))
+            shutil.rmtree(LINUX / ".git" / "rebase-apply",
+                          ignore_errors=True)
+            (LINUX / ".git" / "index.lock").unlink(missing_ok=True)
+            git("checkout", "-q", "-f", "-B", "series", "base", cwd=LINUX)
             _apply_and_note(LINUX, tag, key)
         else:
             failed = None
@@ -167,6 +202,11 @@ def make_tree(linux=None, force=False):
                 git("tag", "-d", tag, cwd=tmp)
                 git("remote", "remove", "origin", cwd=tmp)
                 git("checkout", "-q", "-B", "series", "base", cwd=tmp)
+                if git("var", "GIT_COMMITTER_IDENT", cwd=tmp,
+                       check=False) is None:
+                    # for git am --continue and git stash
+                    git("config", "user.name", "lab", cwd=tmp)
+                    git("config", "user.email", "lab@invalid", cwd=tmp)
                 try:
                     _apply_and_note(tmp, tag, key)
                 except LabError as e:
@@ -177,8 +217,14 @@ def make_tree(linux=None, force=False):
 
 
 def _apply_and_note(tree, tag, key):
-    apply(tree)
-    write_atomic(tree / ".git" / "cpuhp-lab.json", json.dumps(
+    state = tree / ".git" / "cpuhp-lab.json"
+    try:
+        apply(tree)
+    except LabError:
+        # to be finished by hand, as the error says
+        write_atomic(state, json.dumps({"tag": tag}))
+        raise
+    write_atomic(state, json.dumps(
         {"tag": tag, "series": key, "head": head(tree)}))
 
 
@@ -230,18 +276,45 @@ def _format(into):
         "--filename-max-length=60", "base..HEAD", cwd=LINUX, env=PLAIN)
 
 
+def _same(old, new, other_base):
+    """Whether two texts of a patch or cover letter say the same. On another
+    base than the recorded one line numbers and blob ids may differ."""
+    if other_base:
+        drop = re.compile(r"^(?:index [0-9a-f]|base-(?:version|tree): ).*\n",
+                          re.M)
+        at = re.compile(r"^@@ -[\d,]+ \+[\d,]+ @@.*$", re.M)
+        old, new = (at.sub("@@", drop.sub("", t)) for t in (old, new))
+    return old == new
+
+
+def _export():
+    """{name: text} of patches/ as base..HEAD gives it. A file that differs
+    from the one in patches/ only by what another base brings keeps it."""
+    with tempfile.TemporaryDirectory() as tmp:
+        _format(tmp)
+        out = {p.name: p.read_text()
+               for p in pathlib.Path(tmp).glob("*.patch")}
+    out[COVER] = _cover(len(out))
+    cover = PATCHES / COVER
+    m = re.search(r"^base-tree: (\w+)$",
+                  cover.read_text() if cover.exists() else "", re.M)
+    other = bool(m) and m[1] != git("rev-parse", "base^{tree}",
+                                    cwd=LINUX).strip()
+    for name, text in out.items():
+        path = PATCHES / name
+        if path.exists() and _same(path.read_text(), text, other):
+            out[name] = path.read_text()
+    return out
+
+
 def round_trip():
     """The names of files in patches/ that 'make patches' would change now;
     an empty list means the round trip is exact."""
     check_tree()
-    with tempfile.TemporaryDirectory() as tmp:
-        tmp = pathlib.Path(tmp)
-        _format(tmp)
-        (tmp / COVER).write_text(_cover(len(list(tmp.glob("*.patch")))))
-        names = {p.name for d in (tmp, PATCHES) for p in d.glob("*.patch")}
-        return sorted(n for n in names if not (
-            (tmp / n).exists() and (PATCHES / n).exists()
-            and (tmp / n).read_bytes() == (PATCHES / n).read_bytes()))
+    out = _export()
+    names = set(out) | {p.name for p in PATCHES.glob("*.patch")}
+    return sorted(n for n in names if not (PATCHES / n).exists()
+                  or out.get(n) != (PATCHES / n).read_text())
 
 
 def make_patches():
@@ -264,13 +337,13 @@ def make_patches():
         say("WARNING: linux/ has changes that are in no commit; they are not "
             "exported")
     n = int(git("rev-list", "--count", "base..HEAD", cwd=LINUX))
-    cover = _cover(n)
+    out = _export()
     keep = [p for p in PATCHES.glob("*") if not p.name.endswith(".patch")]
     with fresh_dir(PATCHES) as tmp:
         for p in keep:
             shutil.copy2(p, tmp)
-        _format(tmp)
-        (tmp / COVER).write_text(cover)
+        for name, text in out.items():
+            (tmp / name).write_text(text)
     st = _state()
     st.update(series=_series_key(), head=head())
     write_atomic(_state_file(), json.dumps(st))

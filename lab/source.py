@@ -178,12 +178,10 @@ def _apt(suite, *cmd):
 
 
 def _debian_offers():
-    """[(minor, suite)] of the linux-source-7.x packages on offer, newest
-    first; a suite that fails is said and skipped. Stops at the first suite
-    that has the wanted version."""
+    """Yield (minor, suite) of the linux-source-7.x packages on offer, suite
+    by suite; a suite that fails is said and skipped."""
     if not shutil.which("apt-get"):
-        return []
-    found = []
+        return
     for suite in SUITES:
         st, out = _apt(suite, "apt-get", "update")
         if st:
@@ -192,12 +190,19 @@ def _debian_offers():
             continue
         st, out = _apt(suite, "apt-cache", "search", "--names-only",
                        rf"^linux-source-{WANT[0]}\.[0-9]+$")
-        minors = [int(x) for x in re.findall(
-            rf"^linux-source-{WANT[0]}\.(\d+)\b", out, re.M)]
-        found += [(n, suite) for n in minors]
-        if WANT[1] in minors:
-            break
-    return sorted(found, key=lambda x: -x[0])
+        for minor in sorted({int(x) for x in re.findall(
+                rf"^linux-source-{WANT[0]}\.(\d+)\b", out, re.M)}):
+            yield minor, suite
+
+
+def _try(what, func, *args):
+    """What func returns, or None with a line said when it fails: one broken
+    source must not stop the others."""
+    try:
+        return func(*args)
+    except LabError as e:
+        say(f"   {what}: skipped ({str(e)[:100]})")
+        return None
 
 
 def _from_debian(minor, suite):
@@ -272,19 +277,26 @@ def get(linux=None, misfit=lambda tag: None):
             return tag, "cache"
         need_space(cache_dir(), 5, "the kernel source")
         say(f"== looking for Linux {WANT[0]}.{WANT[1]}.y")
-        offers = _debian_offers()
-        got = None
-        for minor, suite in offers:
+        offers, got = [], None
+        for minor, suite in _debian_offers():
+            offers.append((minor, suite))
             if minor == WANT[1]:
-                got = got or _from_debian(minor, suite)
-        got = got or _from_kernel_org()
+                got = _try(suite, _from_debian, minor, suite)
+            if got:
+                break
+        got = got or _try("kernel.org", _from_kernel_org)
+        if got and not tag_version(got[0]).startswith(f"{WANT[0]}.{WANT[1]}"):
+            say(f"   {got[1]}: skipped, it is Linux {tag_version(got[0])}")
+            got = None
         if got:
             _remember(*got)
             return got
         say(f"WARNING: nothing serves Linux {WANT[0]}.{WANT[1]}.y any more; "
             "trying the newest other one to which the series applies")
-        for minor, suite in offers:
-            got = _from_debian(minor, suite) if minor != WANT[1] else None
+        for minor, suite in sorted(offers, key=lambda x: -x[0]):
+            got = None
+            if minor != WANT[1]:
+                got = _try(suite, _from_debian, minor, suite)
             if not got:
                 continue
             bad = misfit(got[0])

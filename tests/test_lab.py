@@ -86,6 +86,9 @@ def test_old_or_missing_qemu(tmp_path, monkeypatch):
     "[    1.0] INFO: task bash:77 blocked for more than 122 seconds.",
     "[    1.0] Oops: Kernel access of bad area, sig: 11 [#1]",
     "[    1.0] ODEBUG: free active (active state 0) object: 0",
+    "[    1.0] rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks",
+    "[    1.0] CPU7 didn't die...", "[    1.0] Processor 3 is stuck.",
+    "[    1.0] watchdog: CPU 3 self-detected hard LOCKUP @ foo",
     "[    1.0] BUG: Unable to handle kernel data access at 0x0"])
 def test_console_sees(line):
     assert console.is_bad(line)
@@ -191,6 +194,29 @@ def test_readme_shows_the_recorded_results():
         assert bench.in_readme(readme, name, "x\n") != readme
 
 
+def test_a_failing_guest_ends_the_measuring_with_its_own_error(monkeypatch):
+    def fail(scenario, m, variant, image):
+        raise LabError("the guest is broken")
+    monkeypatch.setattr(bench, "run_one", fail)
+    monkeypatch.setattr(bench.kernels, "build", lambda *a: None)
+    monkeypatch.setattr(bench.boot.guest, "rootfs", lambda a: None)
+    monkeypatch.setattr(bench.boot.guest, "lab_disk", lambda a: None)
+    with pytest.raises(LabError, match="the guest is broken"):
+        bench.measure(bench.load("boot"))
+
+
+def test_counts_of_three_digits_fit_the_table():
+    doc = _doc()
+    for run in doc["runs"]:
+        run["machine"] = "powernv10"
+        for c in run["counts"]:
+            c["calls"] = {f: 112 for fs in bench.COUNTS.values() for f in fs}
+    text = bench.table(doc)
+    assert text.splitlines()[-1].split()[-4:] == [
+        "112/112/112", "112/112/112", "224/224/224", "112/112/112"]
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_every_scenario_loads_and_fits():
     names = [p.stem for p in bench.SCENARIOS.glob("*.toml")]
     assert {"boot", "smt", "huge"} <= set(names)
@@ -260,6 +286,8 @@ def lab(*args, **env):
 
 @pytest.mark.parametrize("args, says", [
     (("kernels", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("bisect-check", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("run", "/does/not/exist"), "JOB=/does/not/exist"),
     (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
     (("kernels", "--profile", "fast"), "unknown PROFILE"),
     (("shell", "--cpus", "7"), "does not fit"),
@@ -294,7 +322,7 @@ def test_no_root_and_no_sudo_names_the_packages(tmp_path):
                        capture_output=True)
     assert r.returncode == 1
     assert "neither root nor sudo" in r.stderr
-    assert "apt-get install -y --no-install-recommends acpica-tools git" in r.stderr
+    assert "apt-get install -y --no-install-recommends acpica-tools arch-test" in r.stderr
 
 
 def test_interrupt_ends_children_and_leaves_nothing(tmp_path):

@@ -45,25 +45,79 @@ def test_git_tree_tarball_and_directory_are_the_same_base(toy, tmp_path):
     assert source.tag_version(a) == "7.3.4"
 
 
-def test_patch_that_does_not_apply_is_named(toy):
+def three_patches(toy):
     series.make_tree(toy.src)
+    for name in ("a.c", "b.c", "c.c"):
+        toy.commit(name, "one\n", f"{name}: Add it\n\nIt is needed.")
     toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
-    series.make_patches()
+    toy.commit("d.c", "one\n", "d: Add it\n\nIt is needed.")
+    assert series.make_patches() == 5
+
+
+def test_patch_that_does_not_apply_is_named_and_the_others_are_kept(toy):
+    three_patches(toy)
     (toy.src / "core.c").write_text("another file\n")
     sh("rm", "-rf", str(toy.linux))
     with pytest.raises(LabError) as e:
         series.make_tree(toy.src)
     text = str(e.value)
-    assert "0001-core-Change-a-line.patch" in text and "core.c:" in text
+    assert "0004-core-Change-a-line.patch" in text and "core.c:" in text
     assert "git am --continue" in text and "\n" not in text
     # linux/ is left to be mended, and nothing builds it until it is
     with pytest.raises(LabError, match="middle of a git am"):
         series.check_tree()
     (toy.linux / "core.c").write_text("another file\nchanged 5\n")
-    sh("git", "add", "-u", cwd=toy.linux)
+    sh("git", "add", "-A", cwd=toy.linux)
     sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org", "am",
        "--continue", cwd=toy.linux)
-    assert series.make_patches() == 1
+    assert series.make_patches() == 5
+    assert len(series.patch_files()) == 5
+
+
+def test_interrupted_refresh_is_not_used(toy, monkeypatch):
+    three_patches(toy)
+    series.make_tree(toy.src)
+    p = toy.patches / "0005-d-Add-it.patch"
+    p.write_text(p.read_text().replace("It is needed", "It is wanted"))
+    real = series.apply
+
+    def interrupt(tree):
+        sh("git", "am", "-q", str(series.patch_files()[0]), cwd=tree)
+        raise KeyboardInterrupt
+    monkeypatch.setattr(series, "apply", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        series.make_tree(toy.src)
+    with pytest.raises(LabError, match="half made"):
+        series.check_tree()
+    with pytest.raises(LabError, match="half made"):
+        series.make_patches()
+    monkeypatch.setattr(series, "apply", real)
+    series.make_tree(toy.src)
+    assert series.round_trip() == []
+
+
+def test_other_base_of_the_same_version_is_no_difference(toy):
+    three_patches(toy)
+    before = {p.name: p.read_bytes() for p in toy.patches.glob("*")}
+    (toy.src / "core.c").write_text(
+        "new at the top\n" + (toy.src / "core.c").read_text())
+    (toy.src / "Makefile").write_text(
+        MAKEFILE.replace("SUBLEVEL = 4", "SUBLEVEL = 5"))
+    assert series.make_tree(toy.src) == "7.3.5"
+    assert series.round_trip() == []
+    series.make_patches()
+    assert {p.name: p.read_bytes() for p in toy.patches.glob("*")} == before
+    toy.commit("d.c", "two\n", "d: Change it\n\nIt is needed.")
+    assert "0006-d-Change-it.patch" in series.round_trip()
+
+
+def test_untracked_files_in_linux_are_not_deleted(toy):
+    series.make_tree(toy.src)
+    (toy.linux / "idea.c").write_text("untracked\n")
+    (toy.src / "core.c").write_text("another base\n")
+    with pytest.raises(LabError, match="make patches"):
+        series.make_tree(toy.src)
+    assert (toy.linux / "idea.c").exists()
 
 
 def test_work_in_linux_is_never_lost(toy, tmp_path):
@@ -148,6 +202,8 @@ def offers(toy, monkeypatch):
         def fetch(minor, suite):
             if what[minor] is None:
                 return None
+            if what[minor] == "broken":
+                raise LabError("cannot unpack it")
             (toy.src / "Makefile").write_text(
                 MAKEFILE.replace("PATCHLEVEL = 3", f"PATCHLEVEL = {minor}"))
             (toy.src / "core.c").write_text(what[minor])
@@ -165,8 +221,9 @@ def test_no_source_at_all(toy, offers):
         series.make_tree()
 
 
-def test_stale_offer_is_skipped(toy, offers):
-    offers({3: None})
+@pytest.mark.parametrize("offer", [None, "broken"])
+def test_stale_or_broken_offer_is_skipped(toy, offers, offer):
+    offers({3: offer})
     with pytest.raises(LabError, match="LINUX="):
         series.make_tree()
 
