@@ -16,6 +16,10 @@ packages="acpica-tools arch-test gpg procps uidmap git gcc g++ libc6-dev flex bi
 	squashfs-tools squashfs-tools-ng cpio xz-utils rsync perl curl kmod
 	make python3 python3-venv debian-archive-keyring ca-certificates"
 
+# two first runs must not install into each other
+exec 9>"$cache/lock-bootstrap"
+flock 9
+
 missing() {
 	for p; do
 		dpkg-query -W -f='${Status}' "$p" 2>/dev/null |

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 from . import series
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch,
@@ -172,10 +173,19 @@ def configure(src, out, arch, profile, log):
     key.write_text(want_key)
 
 
-def image_dir(variant, arch, profile=""):
-    """Where a finished image lives in the cache: kernel, config, meta.json."""
+def image_dir(variant, arch, profile="", key=""):
+    """Where a finished image lives in the cache: kernel, config, meta.json.
+    The key is in the name, so that clones of this repository which share a
+    cache do not replace each other's images."""
     return cache_dir() / "images" / "-".join(
-        x for x in (variant, arch, profile) if x)
+        x for x in (variant, arch, profile, key) if x)
+
+
+def _prune(dest):
+    """Forget images which nobody has made for two weeks."""
+    for d in dest.parent.iterdir():
+        if d != dest and time.time() - d.stat().st_mtime > 14 * 86400:
+            shutil.rmtree(d, ignore_errors=True)
 
 
 def warnings_in(text):
@@ -209,7 +219,7 @@ def build(variant, arch, profile="", commit=None):
     commit = commit or wanted_commit(variant)
     tree = tree_of(commit)
     key = build_key(commit, arch, profile)
-    dest = image_dir(variant, arch, profile)
+    dest = image_dir(variant, arch, profile, key)
     name = f"{variant} {arch}" + (f" {profile}" if profile else "")
     if _up_to_date(dest, key, name):
         return dest
@@ -247,6 +257,7 @@ def build(variant, arch, profile="", commit=None):
                     "config_hash": digest(out / ".config"),
                     "compiler": compiler(arch),
                     "warnings": warnings_in(text)}, indent=1))
+    _prune(dest)
     return dest
 
 

@@ -48,6 +48,7 @@ class Machine:
     cpu: str = ""
     append: str = ""
     idle: str = ""              # 'acpi': q35 gets C-states, so acpi_idle
+    spare: int = 0              # cores that device_add may plug in later
     options: tuple = ()         # further QEMU arguments
 
     @property
@@ -88,7 +89,8 @@ def ssdt(m):
 
 
 def kvm_usable(arch):
-    """Whether the host can run guests of arch under KVM."""
+    """Whether the host can run guests of arch under KVM. That it really does
+    (some hosts open /dev/kvm and then hang) only a boot shows."""
     return (os.uname().machine == arch and os.access("/dev/kvm", os.R_OK |
                                                       os.W_OK))
 
@@ -161,6 +163,10 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     of the guest's records; qmp: a socket path."""
     info = MACHINES[m.type]
     smp = f"{m.cpus},sockets={m.sockets},cores={m.cores},threads={m.threads}"
+    if m.spare:
+        cores = m.sockets * m.cores + m.spare
+        smp = (f"{m.cpus},maxcpus={cores * m.threads},sockets=1,"
+               f"cores={cores},threads={m.threads}")
     mtype = {"q35": "q35,kernel-irqchip=split",
              "pseries": "pseries"}.get(m.type, m.type)
     # powernv makes its PCI host bridges only with the defaults
@@ -185,7 +191,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     # pci bus for the disks: powernv wants its root ports named
     bus = (lambda i: f",bus=pcie.{i}") if m.type.startswith("powernv") \
         else (lambda i: "")
-    if m.nodes > 1:
+    if m.nodes > 1 and not m.spare:
         each = m.memory // m.nodes
         for n in range(m.nodes):
             args += ["-object",

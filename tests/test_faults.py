@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Deliberate faults in real guests: each must turn a run red."""
 
+import time
+
 import pytest
 
 from lab import boot, check, kernels, machine
@@ -76,15 +78,46 @@ file kselftest /tmp/o
     assert rep.passed == 1 and rep.failed >= 1
 
 
-def test_qmp_reaches_the_guest(image):
-    """device_add and device_del, as DLPAR tests use them."""
-    seen = []
+def test_qmp_plugs_a_core_in_and_out():
+    """device_add and device_del of a pseries core, which the kernel brings
+    online and takes offline by itself (DLPAR)."""
+    m = machine.topology("pseries", 8, accel="mttcg", spare=1)
+    name = "power10_v2.0-spapr-cpu-core"
 
     def host(q, records):
-        seen.append(q.execute("query-status")["status"])
-        with pytest.raises(LabError, match="refuses"):
+        def wait_for(kind):
+            for _ in range(1200):
+                if any(r["t"] == kind for r in records()):
+                    return
+                time.sleep(0.1)
+            raise LabError(f"no record '{kind}' came")
+        with pytest.raises(LabError, match="refuses device_del"):
             q.execute("device_del", {"id": "nothing"})
-        seen.append("refused")
+        wait_for("ready")
+        q.execute("device_add", {"driver": name, "core-id": 8, "id": "c1"})
+        wait_for("added")
+        q.execute("device_del", {"id": "c1"})
+        wait_for("removed")
 
-    run(image, "sleep 1\n", host=host)
-    assert seen == ["running", "refused"]
+    r = boot.run_job(m, kernels.build("patched", "ppc64le"), """
+wait_cpus() {
+	for i in $(seq 600); do
+		[ "$(cat $CPU/online)" = $1 ] && break
+		sleep 0.1
+	done
+	emit $2 online "$(cat $CPU/online)"
+}
+emit ready
+wait_cpus 0-15 added
+wait_cpus 0-7 removed
+""", name="fault-dlpar", limit=240, host=host)
+    assert r.status == 0
+    assert [x["online"] for x in r.of("added") + r.of("removed")] == [
+        "0-15", "0-7"]
+
+
+def test_an_exception_on_the_host_side_is_not_lost(image):
+    def host(q, records):
+        raise LabError("the host side is broken")
+    with pytest.raises(LabError, match="host side is broken"):
+        run(image, "sleep 1\n", host=host)

@@ -312,7 +312,8 @@ def test_no_root_and_no_sudo_names_the_packages(tmp_path):
         (bin / tool).symlink_to(subprocess.check_output(
             ["sh", "-c", f"command -v {tool} || echo /bin/{tool}"],
             text=True).strip())
-    for tool, text in (("dpkg-query", "exit 1"), ("id", "echo 1000")):
+    for tool, text in (("dpkg-query", "exit 1"), ("id", "echo 1000"),
+                       ("flock", "exit 0")):
         f = bin / tool
         f.write_text(f"#!/bin/sh\n{text}\n")
         f.chmod(0o755)
