@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from . import bench, boot, guest, kernels, ktap, machine, series
+from . import bench, boot, kernels, ktap, machine, series
 from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir,
                      check_arch, digest, git, human, locked, run, say, step,
                      write_atomic)

@@ -10,7 +10,7 @@ import subprocess
 
 from . import kernels
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch, digest,
-                     fresh_dir, git, locked, need_space, run, say, step)
+                     fresh_dir, git, locked, need_space, run, step)
 
 GUEST = TOP / "guest"
 SUITE = "bookworm"

@@ -2,7 +2,6 @@
 """What the lab's tests share. None may skip: 'make test' counts a skip as a
 failure."""
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP))
 
-from lab import common, series, source  # noqa: E402
+from lab import common, series  # noqa: E402
 
 MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
 VERSION = 7
