@@ -147,6 +147,7 @@ def run_one(scenario, m, variant, image):
         say(f"   {name}: {human(r.seconds)}")
     return {"machine": m.type, "cpus": m.cpus, "threads": m.threads,
             "sockets": m.sockets, "nodes": m.nodes, "accel": m.accel,
+            "cpu": m.model(),
             "append": m.append, "idle": m.idle, "variant": variant,
             "release": boot_rec["release"], "tree": meta["tree"],
             "config_hash": meta["config_hash"], "compiler": meta["compiler"],

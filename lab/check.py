@@ -272,8 +272,15 @@ def check_boots(rep, images):
         n = m.cpus - m.cpus // m.threads
         rebuilds = {op: int(counts.get(op, {}).get("build_sched_domains", 0))
                     for op in ("off", "on")}
-        rep.add(f"{m.name()}: the profiler counts: a domain rebuild for each "
-                "of the CPUs", rebuilds == {"off": n, "on": n}, rebuilds)
+        rep.add(f"{m.name()}: one domain rebuild for all CPUs going down, one "
+                "for each coming up", rebuilds == {"off": 1, "on": n},
+                rebuilds)
+        off = counts.get("off", {})
+        rep.add(f"{m.name()}: SMT off stops the machine once",
+                off and int(off.get("stop_machine_cpuslocked", 0)) == 1, off)
+        rep.add(f"{m.name()}: SMT off waits for at most two grace periods",
+                off and sum(int(off.get(f"synchronize_rcu_{k}", 0))
+                            for k in ("normal", "expedited")) <= 2, off)
         on = counts.get("on", {})
         rep.add(f"{m.name()}: SMT on waits for at most one normal grace "
                 "period", on and int(on.get("synchronize_rcu_normal", 0)) <= 1,
