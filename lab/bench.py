@@ -77,7 +77,8 @@ def job_text(scenario, m, variant):
     ops = [op for op in scenario["op"]
            if op.get("machine", m.type) == m.type]
     treatments = ["base", "expedited"] if variant == "base" else ["patched"]
-    lines = [scenario.get("setup", "")]
+    more = [f for fs in scenario.get("counts", {}).values() for f in fs]
+    lines = [f"COUNTED_MORE='{' '.join(more)}'", scenario.get("setup", "")]
     q = lambda s: "'" + s.replace("'", "'\\''") + "'"
     for cycle in range(scenario.get("repeat", 3) + 1):
         for t in treatments:
@@ -185,6 +186,7 @@ def measure(scenario, cpus=None, arch=None, full=False):
             "unit": "ns", "clock": "CLOCK_MONOTONIC of the guest"
             + (", virtual (icount)" if workers > 1 or all(
                 m.accel == "icount" for m in ms) else ""),
+            "counts": scenario.get("counts", {}),
             "qemu": {a: machine.qemu_version(a)
                      for a in dict.fromkeys(m.arch for m in ms)},
             "runs": runs}
@@ -205,7 +207,8 @@ def rows(doc):
             row = out[run["machine"], run["cpus"], c["op"]]
             row["counts"][c["treatment"]] = {
                 col: sum(c["calls"].get(f, 0) for f in funcs)
-                for col, funcs in COUNTS.items()}
+                for col, funcs in {**COUNTS,
+                                   **doc.get("counts", {})}.items()}
     for row in out.values():
         row["ms"] = {t: (statistics.median(v), min(v), max(v))
                      for t, v in row.pop("all").items()}
@@ -231,7 +234,9 @@ def table(doc):
         gain = f"{m[0] / m[2]:.1f}x" if m[2] == m[2] and m[2] else "-"
         out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op']:<24}"
                    f"{_ms(m[0]):>9}{_ms(m[1]):>11}{_ms(m[2]):>9}{gain:>8}")
-    cols = ("GP", "GP exp", "stops", "rebuilds")
+    # what a scenario counts by itself is more to the point than these
+    own = tuple(doc.get("counts", {}))
+    cols = ("rebuilds", *own) if own else ("GP", "GP exp", "stops", "rebuilds")
     out += ["", "Calls per operation: base / expedited / patched", "",
             f"{'machine':<10}{'CPUs':>5} {'operation':<12}"
             + "".join(f" {c:>12}" for c in cols)]

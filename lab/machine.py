@@ -172,6 +172,7 @@ def qemu_version(arch):
 def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     """QEMU's argument list. kernel, root, lab, job: files; results: the file
     of the guest's records; qmp: a socket path."""
+    info = MACHINES[m.type]
     smp = f"{m.cpus},sockets={m.sockets},cores={m.cores},threads={m.threads}"
     if m.spare:
         cores = m.sockets * m.cores + m.spare
