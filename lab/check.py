@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """'make test': everything that must be true of the series and the lab."""
 
+import concurrent.futures
 import json
 import os
 import re
@@ -8,10 +9,10 @@ import subprocess
 import sys
 import time
 
-from . import bench, boot, kernels, ktap, machine, series
+from . import bench, boot, guest, kernels, ktap, machine, series
 from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir,
-                     check_arch, digest, git, human, locked, run, say, step,
-                     write_atomic)
+                     check_arch, digest, end_children, git, human, locked,
+                     run, say, step, write_atomic)
 
 # checkpatch types that are not applied, with the reason
 CHECKPATCH_IGNORE = {
@@ -160,8 +161,15 @@ def compiled_paths(a, b):
 
 def compile_commit(commit, arches, limit=None):
     """Build one commit for the architectures in the checkout 'bisect';
-    raises LabError when it fails and TimeoutError after limit seconds."""
+    raises LabError when it fails and TimeoutError after limit seconds. What
+    was built without a warning before, by content, is not built again."""
     end = time.monotonic() + limit if limit else None
+    seen = cache_dir() / "compiled"
+    seen.mkdir(exist_ok=True)
+    keys = {a: seen / kernels.build_key(commit, a) for a in arches}
+    arches = [a for a in arches if not keys[a].exists()]
+    if not arches:
+        return
     with locked("kernel-bisect"):
         src = kernels.checkout("bisect", commit)
         for a in arches:
@@ -179,6 +187,7 @@ def compile_commit(commit, arches, limit=None):
             warn = kernels.warnings_in(text)
             if warn:
                 raise LabError(f"{a}: {warn[0]}")
+            keys[a].touch()
 
 
 def check_each_patch(rep, arches, budget):
@@ -228,19 +237,40 @@ def add_ktap(rep, where, text, what):
         rep.add(f"{where}: {what}: {name}", ok, detail)
 
 
-def _boot(rep, name, m, image, job, **kw):
-    """run_job as one test; the Result, or None when it failed."""
-    try:
-        r = boot.run_job(m, image, job, name=f"test-{name}", **kw)
-    except LabError as e:
-        rep.add(f"{name}: boots, no splat", False, e)
-        return None
-    if r.status:
-        rep.add(f"{name}: boots, no splat", False,
-                f"the job ended with {r.status}\n{r.output()[-2000:]}")
-        return None
-    rep.add(f"{name}: boots, no splat", True)
-    return r
+def _boot_all(rep, what, usual, boots, limit):
+    """run_job side by side, virtual time does not notice: each of boots is
+    (name, machine, image, job). Yields (machine, Result) of those that went
+    well."""
+    for a in dict.fromkeys(m.arch for _, m, _, _ in boots):
+        guest.rootfs(a), guest.lab_disk(a)      # make them beforehand
+
+    def one(name, m, image, job):
+        try:
+            return boot.run_job(m, image, job, name=f"test-{name}",
+                                limit=limit)
+        except LabError as e:
+            return e
+    with step(f"boot {what}", usual), \
+            concurrent.futures.ThreadPoolExecutor(
+                min(os.cpu_count() or 1, len(boots) or 1)) as pool:
+        todo = [pool.submit(one, *b) for b in boots]
+        try:
+            results = [t.result() for t in todo]
+        except BaseException:
+            for t in todo:
+                t.cancel()
+            end_children()
+            raise
+    for (name, m, _, _), r in zip(boots, results):
+        test = f"{name}: boots, no splat"
+        if isinstance(r, LabError):
+            rep.add(test, False, r)
+        elif r.status:
+            rep.add(test, False,
+                    f"the job ended with {r.status}\n{r.output()[-2000:]}")
+        else:
+            rep.add(test, True)
+            yield m, r
 
 
 def _machine(arch, **kw):
@@ -252,13 +282,12 @@ def _machine(arch, **kw):
 
 def check_boots(rep, images):
     """The patched kernels boot; selftests, KUnit, SMT and its counts."""
+    boots = []
     for arch, image in images.items():
         m = _machine(arch, append="kunit.autorun=1")
-        with step(f"boot {m.name()}: selftests, KUnit, SMT", 60):
-            r = _boot(rep, m.name(), m, image, JOB_SELFTESTS + JOB_SMT,
-                      limit=600)
-        if not r:
-            continue
+        boots.append((m.name(), m, image, JOB_SELFTESTS + JOB_SMT))
+    for m, r in _boot_all(rep, "both: selftests, KUnit, SMT", 120, boots,
+                          1200):
         add_ktap(rep, m.name(), r.files.get("kselftest", b"").decode(),
                  "kselftest")
         add_ktap(rep, m.name(), r.files.get("kunit", b"").decode(), "KUnit")
@@ -297,13 +326,12 @@ def check_boots(rep, images):
 
 def check_debug(rep, arches):
     """The debug profile: SMT and hotplug loops and selftests, no splat."""
+    boots = []
     for arch, image in check_builds(rep, arches, "debug").items():
         m = _machine(arch)
-        with step(f"boot {m.name()} debug: SMT and hotplug loops", 200):
-            r = _boot(rep, f"{m.name()}-debug", m, image, JOB_DEBUG,
-                      limit=1200)
-        if not r:
-            continue
+        boots.append((f"{m.name()}-debug", m, image, JOB_DEBUG))
+    for m, r in _boot_all(rep, "both debug: SMT and hotplug loops, selftests",
+                          400, boots, 2400):
         add_ktap(rep, f"{m.name()}-debug",
                  r.files.get("kselftest", b"").decode(), "kselftest")
         online = [x["online"] for x in r.of("checked")]
