@@ -334,8 +334,11 @@ def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
             "    print('ready', flush=True)\n"
             "    common.run(['sleep', '987'])\n") % (
                 str(TOP), str(tmp_path / "image"))
+    # a shell's background job, which this may run in, ignores SIGINT
     p = subprocess.Popen([sys.executable, "-c", code], text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                          signal.SIG_DFL))
     assert p.stdout.readline() == "ready\n"
     time.sleep(0.3)
     kids = subprocess.run(["pgrep", "-P", str(p.pid)], text=True,
