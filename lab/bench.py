@@ -2,7 +2,6 @@
 """Scenarios: what is measured, side by side on base, base with
 rcu_expedited=1 and patched; the table, JSON and plot of a run."""
 
-import concurrent.futures
 import json
 import os
 import re
@@ -12,8 +11,8 @@ import time
 import tomllib
 
 from . import boot, kernels, machine
-from .common import (OUT, TOP, LabError, check_arch, end_children, human,
-                     say, write_atomic)
+from .common import (OUT, TOP, LabError, check_arch, human, say,
+                     write_atomic)
 
 SCENARIOS = TOP / "bench" / "scenarios"
 TREATMENTS = ("base", "expedited", "patched")
@@ -170,17 +169,9 @@ def measure(scenario, cpus=None, arch=None, full=False):
     workers = min(os.cpu_count() or 1, 4) if all(
         m.accel == "icount" for m in ms) else 1
     say(f"== {scenario['title']}: {len(work)} boots, {workers} at a time")
-    runs = []
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        todo = [pool.submit(run_one, scenario, m, v, images[v, m.arch])
-                for m, v in work]
-        try:
-            runs = [t.result() for t in todo]
-        except BaseException:
-            for t in todo:
-                t.cancel()
-            end_children()
-            raise
+    runs = boot.side_by_side(
+        run_one, [(scenario, m, v, images[v, m.arch]) for m, v in work],
+        workers)
     return {"scenario": scenario["name"], "title": scenario["title"],
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "unit": "ns", "clock": "CLOCK_MONOTONIC of the guest"

@@ -3,6 +3,7 @@
 
 import asyncio
 import base64
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -13,10 +14,25 @@ import threading
 import time
 
 from . import console, guest, machine
-from .common import LabError, OUT, end_group, say, start
+from .common import LabError, OUT, end_children, end_group, say, start
 
 # after a splat the guest has this long to print the rest of it
 _AFTER_SPLAT = 5
+
+
+def side_by_side(func, calls, workers):
+    """Call func with each tuple of arguments in calls, so many at a time, and
+    return the results in order. When one raises, or Ctrl-C comes, what has
+    not begun is dropped, the guests are ended and the exception is raised."""
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        todo = [pool.submit(func, *c) for c in calls]
+        try:
+            return [t.result() for t in todo]
+        except BaseException:
+            for t in todo:
+                t.cancel()
+            end_children()
+            raise
 
 
 class BootFailed(LabError):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """'make test': everything that must be true of the series and the lab."""
 
-import concurrent.futures
 import json
 import os
 import re
@@ -11,8 +10,8 @@ import time
 
 from . import bench, boot, guest, kernels, ktap, machine, series
 from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir,
-                     check_arch, digest, end_children, git, human, locked,
-                     run, say, step, write_atomic)
+                     check_arch, digest, git, human, locked, run, say,
+                     step, write_atomic)
 
 # checkpatch types that are not applied, with the reason
 CHECKPATCH_IGNORE = {
@@ -250,17 +249,8 @@ def _boot_all(rep, what, usual, boots, limit):
                                 limit=limit)
         except LabError as e:
             return e
-    with step(f"boot {what}", usual), \
-            concurrent.futures.ThreadPoolExecutor(
-                min(os.cpu_count() or 1, len(boots) or 1)) as pool:
-        todo = [pool.submit(one, *b) for b in boots]
-        try:
-            results = [t.result() for t in todo]
-        except BaseException:
-            for t in todo:
-                t.cancel()
-            end_children()
-            raise
+    with step(f"boot {what}", usual):
+        results = boot.side_by_side(one, boots, os.cpu_count() or 1)
     for (name, m, _, _), r in zip(boots, results):
         test = f"{name}: boots, no splat"
         if isinstance(r, LabError):
