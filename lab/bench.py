@@ -56,40 +56,64 @@ def machines(scenario, cpus=None, arch=None, full=False):
         if arch and machine.MACHINES[m["type"]]["arch"] != arch:
             continue
         sizes = m["cpus"] + (m.get("more", []) if full else [])
-        for n in ([cpus] if cpus else sizes):
+        for n in ([cpus] if cpus and not m.get("fixed") else sizes):
             accel = machine.check_accel(
                 os.environ.get("ACCEL") or m.get("accel", "icount"),
                 machine.MACHINES[m["type"]]["arch"])
             out.append(machine.topology(
                 m["type"], n, m.get("threads", 0), m.get("nodes", 0),
                 accel=accel, append=m.get("append", ""),
-                idle=m.get("idle", "")))
+                idle=m.get("idle", ""), boot=m.get("boot", "")))
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
                        f"ARCH={arch}")
     return out
 
 
-def job_text(scenario, m, variant):
+def _ops(scenario, m):
+    """The operations which a machine of the scenario does, in order."""
+    return [op for op in scenario["op"]
+            if op.get("machine", m.type) == m.type
+            and op.get("boot", m.boot) == m.boot]
+
+
+def boots(scenario, m):
+    """What has to be booted for a machine: (variant, treatment, counted) for
+    each boot. One boot of a variant serves all its treatments and counts,
+    unless the scenario is 'fresh': then each has its own. treatment is ''
+    for all of them; counted: whether calls are counted, None for both."""
+    if not scenario.get("fresh"):
+        return [(v, "", None) for v in kernels.VARIANTS]
+    if not _ops(scenario, m):       # nothing but the time to user space
+        return [("base", "base", False), ("patched", "patched", False)]
+    return [("patched" if t == "patched" else "base", t, c)
+            for c in (False, True) for t in TREATMENTS]
+
+
+def job_text(scenario, m, variant, treatment="", counted=None):
     """The bash job for one boot: a warm-up cycle, 'repeat' timed cycles with
-    the treatments taking turns, one counted cycle each."""
-    ops = [op for op in scenario["op"]
-           if op.get("machine", m.type) == m.type]
-    treatments = ["base", "expedited"] if variant == "base" else ["patched"]
+    the treatments taking turns, one counted cycle each. With a treatment
+    given, one cycle of that one, timed or counted, and no warm-up."""
+    ops = _ops(scenario, m)
+    run = lambda op: op.get("run_base", op["run"]) if variant == "base" \
+        else op["run"]
+    treatments = [treatment] if treatment else \
+        ["base", "expedited"] if variant == "base" else ["patched"]
+    cycles = range(1, 2) if treatment else range(scenario.get("repeat", 3) + 1)
     more = [f for fs in scenario.get("counts", {}).values() for f in fs]
     lines = [f"COUNTED_MORE='{' '.join(more)}'", scenario.get("setup", "")]
     q = lambda s: "'" + s.replace("'", "'\\''") + "'"
-    for cycle in range(scenario.get("repeat", 3) + 1):
+    for cycle in () if counted else cycles:
         for t in treatments:
             lines.append(f"as_treatment {t}")
             for op in ops:
                 lines.append(
-                    f"timed {q(op['name'])} {t} {cycle} {op['run']} || "
+                    f"timed {q(op['name'])} {t} {cycle} {run(op)} || "
                     f"die {q(op['name'] + ' failed: ')}\"$(cat /tmp/timed.err)\"")
-    for t in treatments:
+    for t in treatments if counted is not False else ():
         lines.append(f"as_treatment {t}")
         for op in ops:
-            lines.append(f"counted {q(op['name'])} {t} {op['run']}")
+            lines.append(f"counted {q(op['name'])} {t} {run(op)}")
     return "\n".join(lines) + "\n"
 
 
@@ -104,31 +128,43 @@ def cpulist(text):
 
 def _check_sample(scenario, m, rec):
     """Raise LabError when an operation left other CPUs online than its 'op'
-    says: 'cores', 'all', or a number to subtract."""
-    op = next(o for o in scenario["op"] if o["name"] == rec["op"])
-    want = op.get("online")
+    says, or a boot than its 'machine': 'cores', 'all', a number, which for
+    an operation that takes CPUs offline is negative."""
+    what = next(o for o in scenario["op"] + scenario["machine"]
+                if rec["op"] in (o.get("name"), o.get("boot"))
+                and ("type" in o) == (rec["op"] == m.boot))
+    want = what.get("online")
     if want is None:
         return
     n = {"all": m.cpus, "cores": m.cpus // m.threads}.get(want)
-    n = m.cpus + want if n is None else n
+    if n is None:
+        n = m.cpus + want if want < 0 else want
     got = len(cpulist(rec["online"]))
     if got != n:
         raise LabError(f"{scenario['name']} on {m.name()}: after "
                        f"'{rec['op']}' {got} CPUs are online, not {n}")
 
 
-def run_one(scenario, m, variant, image):
+def run_one(scenario, m, variant, image, treatment="", counted=None):
     """Boot one machine and return its result as a dict, ready for JSON."""
-    name = f"{scenario['name']}-{m.name()}-{variant}"
+    name = f"{scenario['name']}-{m.name()}-{treatment or variant}"
+    name += "-counted" if counted else ""
     limit = scenario.get("limit", 180 + 12 * m.cpus)
-    r = boot.run_job(m, image, job_text(scenario, m, variant), name=name,
-                     limit=limit)
+    job = job_text(scenario, m, variant, treatment, counted)
+    r = boot.run_job(m, image, job, name=name, limit=limit)
     if r.status:
         raise LabError(f"{name}: the job ended with status {r.status}: "
                        f"{r.output().strip().splitlines()[-1:]}; console: "
                        f"{r.console_path}")
     meta = json.loads((image / "meta.json").read_text())
     samples, counts = [], []
+    boot_rec = r.of("boot")[0]
+    # the expedited one is the same boot once more: it begins in user space
+    if m.boot and not counted and treatment != "expedited":
+        rec = {"op": m.boot, "online": boot_rec["online"]}
+        _check_sample(scenario, m, rec)
+        samples.append({"op": m.boot, "treatment": treatment or variant,
+                        "cycle": 1, "ns": int(boot_rec["uptime_ns"])})
     for rec in r.of("sample"):
         _check_sample(scenario, m, rec)
         if int(rec["cycle"]):           # 0 warms up
@@ -139,16 +175,16 @@ def run_one(scenario, m, variant, image):
                  if k not in ("t", "op", "treatment", "status")}
         counts.append({"op": rec["op"], "treatment": rec["treatment"],
                        "calls": calls})
-    if not samples:
+    if not samples and not counts:
         raise LabError(f"{name}: no sample came back; console: "
                        f"{r.console_path}")
-    boot_rec = r.of("boot")[0]
     with _print_lock:
         say(f"   {name}: {human(r.seconds)}")
     return {"machine": m.type, "cpus": m.cpus, "threads": m.threads,
             "sockets": m.sockets, "nodes": m.nodes, "accel": m.accel,
             "cpu": m.model(),
-            "append": m.append, "idle": m.idle, "variant": variant,
+            "append": m.append, "idle": m.idle, "boot": m.boot,
+            "variant": variant,
             "release": boot_rec["release"], "tree": meta["tree"],
             "config_hash": meta["config_hash"], "compiler": meta["compiler"],
             "host_seconds": round(r.seconds, 1), "samples": samples,
@@ -165,13 +201,13 @@ def measure(scenario, cpus=None, arch=None, full=False):
               for v in kernels.VARIANTS}
     for a in dict.fromkeys(m.arch for m in ms):     # make them beforehand
         boot.guest.rootfs(a), boot.guest.lab_disk(a)
-    work = [(m, v) for m in ms for v in kernels.VARIANTS]
+    work = [(m, *b) for m in ms for b in boots(scenario, m)]
     workers = min(os.cpu_count() or 1, 4) if all(
         m.accel == "icount" for m in ms) else 1
     say(f"== {scenario['title']}: {len(work)} boots, {workers} at a time")
     runs = boot.side_by_side(
-        run_one, [(scenario, m, v, images[v, m.arch]) for m, v in work],
-        workers)
+        run_one, [(scenario, m, v, images[v, m.arch], t, c)
+                  for m, v, t, c in work], workers)
     return {"scenario": scenario["name"], "title": scenario["title"],
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "unit": "ns", "clock": "CLOCK_MONOTONIC of the guest"
@@ -207,6 +243,8 @@ def rows(doc):
 
 
 def _ms(x):
+    if x != x:                          # not measured
+        return "-"
     return f"{x:.1f}" if x < 1000 else f"{x:.0f}"
 
 
@@ -215,7 +253,7 @@ def table(doc):
     rs = rows(doc)
     n = max((len([s for s in r["samples"] if s["op"] == r["samples"][0]["op"]
                   and s["treatment"] == r["samples"][0]["treatment"]])
-             for r in doc["runs"]), default=0)
+             for r in doc["runs"] if r["samples"]), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
     out = [f"{doc['title']} ({kind}, median of {n})", "",
            f"{'machine':<10}{'CPUs':>5} {'operation':<24}{'base':>9}"
@@ -231,7 +269,7 @@ def table(doc):
     out += ["", "Calls per operation: base / expedited / patched", "",
             f"{'machine':<10}{'CPUs':>5} {'operation':<12}"
             + "".join(f" {c:>12}" for c in cols)]
-    for r in rs:
+    for r in (r for r in rs if r["counts"]):
         cells = ["/".join(str(r["counts"].get(t, {}).get(col, "-"))
                           for t in TREATMENTS) for col in cols]
         name = r["op"] if len(r["op"]) <= 12 else "…" + r["op"][-11:]

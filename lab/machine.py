@@ -53,6 +53,7 @@ class Machine:
     cpu: str = ""
     append: str = ""
     idle: str = ""              # 'acpi': q35 gets C-states, so acpi_idle
+    boot: str = ""              # what the time to user space is called
     spare: int = 0              # cores that device_add may plug in later
     options: tuple = ()         # further QEMU arguments
 
@@ -74,6 +75,8 @@ class Machine:
         """'pseries-32' or 'q35-16-mttcg'."""
         extra = "" if self.accel == "icount" else f"-{self.accel}"
         extra += f"-{self.idle}" if self.idle else ""
+        if self.boot:
+            extra += "-" + re.sub(r"[^a-z0-9]+", "-", self.boot.lower())
         return f"{self.type}-{self.cpus}{extra}"
 
 

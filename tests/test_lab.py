@@ -223,7 +223,36 @@ def test_every_scenario_loads_and_fits():
     for n in names:
         s = bench.load(n)
         for m in bench.machines(s, full=True):
-            assert "labctl" in bench.job_text(s, m, "base")
+            assert m.boot or "labctl" in bench.job_text(s, m, "base")
+
+
+def test_fresh_scenario_boots_for_each_sample():
+    s = bench.load("maxcpus")
+    full, few, two = bench.machines(s)
+    assert (few.append, two.cpus, two.threads) == ("maxcpus=2", 2, 1)
+    assert bench.machines(s, cpus=16)[2].cpus == 2
+    assert len({m.name() for m in (full, few)}) == 2
+    assert len(bench.boots(s, full)) == 2
+    plan = bench.boots(s, few)
+    assert plan[0] == ("base", "base", False) and len(plan) == 6
+    # times first: counts go to the rows which these make
+    assert [c for _, _, c in plan] == [False] * 3 + [True] * 3
+    base = bench.job_text(s, few, "base", "expedited", False)
+    assert "chcpu" in base and "counted" not in base
+    assert base.count("timed '") == 1 and "as_treatment expedited" in base
+    patched = bench.job_text(s, few, "patched", "patched", True)
+    assert "hotplug/online all" in patched and "timed '" not in patched
+    bench._check_sample(s, few, {"op": few.boot, "online": "0,2"})
+    bench._check_sample(s, full, {"op": full.boot, "online": "0-7"})
+    bench._check_sample(s, few, {"op": "the rest online", "online": "0-7"})
+    run = {"machine": "q35", "cpus": 8, "counts": [], "samples": [
+        {"op": full.boot, "treatment": t, "cycle": 1, "ns": 10**9}
+        for t in ("base", "patched")]}
+    text = bench.table({"title": "t", "clock": "virtual", "runs": [run]})
+    assert text.splitlines()[3].split()[-4:] == ["1000", "-", "1000", "1.0x"]
+    assert "-/-/-" not in text
+    with pytest.raises(LabError, match="8 CPUs are online, not 2"):
+        bench._check_sample(s, few, {"op": few.boot, "online": "0-7"})
 
 
 def test_unknown_scenario_and_wrong_file(monkeypatch, tmp_path):
