@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """'make test': everything that must be true of the series and the lab."""
 
+import difflib
 import json
 import os
 import re
@@ -68,6 +69,35 @@ cd /lab/kselftest
 file kselftest /tmp/kselftest
 emit checked online "$(cat $CPU/online)"
 """
+
+
+# what sysfs says about the CPUs: however they came up, it is to be the same
+JOB_SYSFS = """
+describe() {
+	local f
+
+	cd $CPU
+	for f in online present possible cpu[0-9]*/topology/* \
+			cpu[0-9]*/cache/index*/* cpu[0-9]*/cpuidle/state*/name \
+			../node/node*/cpulist; do
+		[ -f $f ] && echo "$f: $(cat $f 2>/dev/null)"
+	done
+	ls -d cpu[0-9]*/* cpu[0-9]*/cache/* cpu[0-9]*/cpuidle/*
+	cd - > /dev/null
+}
+case $(cat /proc/cmdline) in
+*maxcpus=*)
+	[ "$(cat $CPU/online)" = 0-1 ] || die "maxcpus=2: $(cat $CPU/online)"
+	labctl write $CPU/hotplug/online all ;;
+esac
+describe > /tmp/boot
+labctl write $CPU/smt/control off || die "SMT off failed"
+labctl write $CPU/smt/control on || die "SMT on failed"
+describe > /tmp/again
+file boot /tmp/boot
+file again /tmp/again
+"""
+SYSFS_BOOTS = ("", "cpuhp.parallel=0", "cpuhp.batch=1", "maxcpus=2")
 
 
 class Report:
@@ -289,29 +319,47 @@ def check_boots(rep, images):
         rep.add(f"{m.name()}: SMT off leaves a thread a core, on brings all",
                 not bad and len(r.of("sample")) == 6, "\n".join(bad))
         counts = {c["op"]: c for c in r.of("counts")}
-        n = m.cpus - m.cpus // m.threads
-        rebuilds = {op: int(counts.get(op, {}).get("build_sched_domains", 0))
-                    for op in ("off", "on")}
+        off, on = counts.get("off", {}), counts.get("on", {})
+
+        def calls(c, *names):
+            return sum(int(c.get(n, 0)) for n in names)
+        rebuilds = [calls(c, "build_sched_domains") for c in (off, on)]
         rep.add(f"{m.name()}: one domain rebuild for all CPUs going down, one "
-                "for each coming up", rebuilds == {"off": 1, "on": n},
-                rebuilds)
-        off = counts.get("off", {})
-        rep.add(f"{m.name()}: SMT off stops the machine once",
-                off and int(off.get("stop_machine_cpuslocked", 0)) == 1, off)
-        rep.add(f"{m.name()}: SMT off waits for at most two grace periods",
-                off and sum(int(off.get(f"synchronize_rcu_{k}", 0))
-                            for k in ("normal", "expedited")) <= 2, off)
-        on = counts.get("on", {})
-        rep.add(f"{m.name()}: SMT on waits for at most one normal grace "
-                "period", on and int(on.get("synchronize_rcu_normal", 0)) <= 1,
-                on)
+                "for all coming up", rebuilds == [1, 1], rebuilds)
+        stops = [calls(c, "stop_machine_cpuslocked",
+                       "stop_machine_from_inactive_cpu") for c in (off, on)]
+        rep.add(f"{m.name()}: SMT off stops the machine once, SMT on at most "
+                "once", stops[0] == 1 and stops[1] <= 1, stops)
+        gps = [(calls(c, "synchronize_rcu_normal"),
+                calls(c, "synchronize_rcu_expedited")) for c in (off, on)]
+        rep.add(f"{m.name()}: SMT off waits for one expedited grace period, "
+                "SMT on for none", gps == [(0, 1), (0, 0)], gps)
         got = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))
                for op, c in counts.items()}
         if m.type == "pseries":
             rep.add(f"{m.name()}: SMT switching never uninstalls the idle "
                     "handler", got == {"off": 0, "on": 0}, got)
-            rep.add(f"{m.name()}: SMT on waits for no expedited grace period",
-                    on and "synchronize_rcu_expedited" not in on, on)
+
+
+def check_sysfs(rep, images):
+    """CPUs look the same in sysfs in whatever way they came up: in parallel
+    or not, one by one or together, at boot or by hotplug/online, and after
+    SMT was off."""
+    boots = [("-".join([_machine(arch).name(), "sysfs",
+                        *re.findall(r"\w+", append)]),
+              _machine(arch, append=append), image, JOB_SYSFS)
+             for arch, image in images.items() for append in SYSFS_BOOTS]
+    want = {}
+    for m, r in _boot_all(rep, "both: sysfs, however CPUs come up", 60, boots,
+                          600):
+        for when in "boot", "again":
+            got = r.files.get(when, b"").decode()
+            ref = want.setdefault(m.arch, got)
+            diff = [x for x in difflib.unified_diff(
+                ref.splitlines(), got.splitlines(), lineterm="", n=0)]
+            rep.add(f"{m.name()}: sysfs is as ever: {m.append or 'default'}, "
+                    + ("SMT off and on" if when == "again" else "booted"),
+                    "topology" in got and not diff, "\n".join(diff))
 
 
 def check_debug(rep, arches):
@@ -354,7 +402,7 @@ def check_lab(rep):
         rep.add("pytest", False, r.stdout[-2000:] + r.stderr[-2000:])
 
 
-PARTS = ("patches", "builds", "boots", "debug", "each", "lab")
+PARTS = ("patches", "builds", "boots", "sysfs", "debug", "each", "lab")
 
 
 def main(a):
@@ -389,6 +437,7 @@ def main(a):
         images = part("builds" if "builds" in parts else "boots",
                       check_builds, rep, arches) or {}
     part("boots", check_boots, rep, images)
+    part("sysfs", check_sysfs, rep, images)
     part("lab", check_lab, rep)
     part("debug", check_debug, rep, arches)
     part("each", check_each_patch, rep, arches, lambda: min(
