@@ -436,8 +436,9 @@ def main(a):
             return None
 
     part("patches", check_patches, rep)
-    if {"builds", "boots"} & set(parts):
-        images = part("builds" if "builds" in parts else "boots",
+    first = next((p for p in ("builds", "boots", "sysfs") if p in parts), None)
+    if first:
+        images = part(first,
                       check_builds, rep, arches) or {}
     part("boots", check_boots, rep, images)
     part("sysfs", check_sysfs, rep, images)
