@@ -17,8 +17,8 @@ SRC = $(if $(LINUX),--linux '$(LINUX)')
 LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help deps tree patches kernels guest boot shell run bench test \
-	bisect-check clean
+.PHONY: help deps tree patches kernels guest boot shell run bench model tables \
+	test machines torture bisect-check clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -36,6 +36,13 @@ help:
 	@echo '               [PROFILE=] [APPEND=kernel parameters]'
 	@echo 'make run JOB=  run a bash file in the guest; variables of shell'
 	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=]'
+	@echo 'make model     how the costs grow, checked on the largest machine that'
+	@echo '               was recorded; an estimate for 1920 CPUs'
+	@echo 'make tables    tables of README.md and docs/, plots: all that is made'
+	@echo '               from bench/results/*.json, without measuring'
+	@echo 'make machines  the patched kernel on many machines [ARCH=] [ONLY=]'
+	@echo 'make torture   boots with random hotplug for MINUTES=30 [ARCH=]'
+	@echo '               [PROFILE=debug|kcsan] [SEED=]'
 	@echo 'make bisect-check  build and boot after every patch; resumes'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
@@ -61,9 +68,20 @@ run:
 bench:
 	$(LAB) bench $(SRC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
 		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)')
+model:
+	$(LAB) model
+tables:
+	$(LAB) tables
 test:
 	$(LAB) test $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
 		$(if $(ONLY),--only '$(ONLY)')
+machines:
+	$(LAB) machines $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+		$(if $(ONLY),--only '$(ONLY)')
+torture:
+	$(LAB) torture $(SRC) $(ARGS) \
+		$(if $(MINUTES),--minutes '$(MINUTES)') \
+		$(if $(SEED),--seed '$(SEED)')
 bisect-check:
 	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)')
 clean:

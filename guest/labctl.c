@@ -6,6 +6,10 @@
  *   labctl write FILE TEXT    one write(2); prints its nanoseconds
  *   labctl run PROG ARG...    prints the nanoseconds from fork to exit;
  *                             the program's stdout is discarded
+ *   labctl gap FILE TEXT      one write(2); prints the longest time for which
+ *                             a real-time task on CPU 0 did not run meanwhile
+ *   labctl lock FILE TEXT     one write(2); prints the longest time for which
+ *                             another task waited for cpus_read_lock()
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
  *   labctl poweroff | reboot
@@ -17,8 +21,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/reboot.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/reboot.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -87,6 +94,111 @@ static int do_run(char **argv)
 	return 0;
 }
 
+/* What the one who watches and the one who writes share */
+struct watch {
+	volatile int ready, stop, failed;
+	volatile long long longest;
+};
+
+static void longest(struct watch *w, long long ns)
+{
+	if (ns > w->longest)
+		w->longest = ns;
+}
+
+/* An emulator goes on with the next CPU here */
+static void relax(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("pause");
+#elif defined(__powerpc64__)
+	__asm__ volatile("or 1,1,1; or 2,2,2");
+#endif
+}
+
+/* A task which nothing but the kernel can keep from running */
+static void watch_gap(struct watch *w)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	long long t0, t1;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) ||
+	    sched_setscheduler(0, SCHED_FIFO, &param)) {
+		perror("gap");
+		w->failed = 1;
+		return;
+	}
+	w->ready = 1;
+	for (t0 = now(); !w->stop; t0 = t1) {
+		t1 = now();
+		longest(w, t1 - t0);
+		relax();
+	}
+}
+
+/* Turning a static key off takes cpus_read_lock(), also when it is off */
+static void watch_lock(struct watch *w)
+{
+	int fd = open("/proc/sys/kernel/sched_schedstats", O_WRONLY);
+	long long t0;
+
+	do {
+		t0 = now();
+		if (fd < 0 || pwrite(fd, "0\n", 2, 0) != 2) {
+			perror("sched_schedstats");
+			w->failed = 1;
+			return;
+		}
+		if (w->ready)
+			longest(w, now() - t0);
+		w->ready = 1;
+		usleep(100);
+	} while (!w->stop);
+}
+
+/* Prints what one of the above saw while FILE is written to */
+static int do_watched(void (*func)(struct watch *w), const char *file,
+		      const char *text)
+{
+	struct watch *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t len = strlen(text);
+	int fd, ret = 0, i;
+	cpu_set_t set;
+	pid_t pid;
+
+	fd = open(file, O_WRONLY | O_CLOEXEC);
+	if (w == MAP_FAILED || fd < 0) {
+		fprintf(stderr, "%s: %s\n", file, strerror(errno));
+		return 1;
+	}
+	pid = fork();
+	if (!pid) {
+		func(w);
+		_exit(0);
+	}
+	/* Not on the CPU of the one who watches */
+	CPU_ZERO(&set);
+	for (i = 1; i < CPU_SETSIZE; i++)
+		CPU_SET(i, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	while (pid > 0 && !w->ready && !w->failed)
+		usleep(1000);
+	usleep(10000);
+	if (pid < 0 || w->failed || write(fd, text, len) != (ssize_t)len) {
+		fprintf(stderr, "%s: %s\n", file, strerror(errno));
+		ret = 1;
+	}
+	w->stop = 1;
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	printf("%lld\n", w->longest);
+	return ret;
+}
+
 static void json_string(const char *s)
 {
 	putchar('"');
@@ -125,6 +237,10 @@ int main(int argc, char **argv)
 
 	if (!strcmp(cmd, "write") && argc == 4)
 		return do_write(argv[2], argv[3]);
+	if (!strcmp(cmd, "gap") && argc == 4)
+		return do_watched(watch_gap, argv[2], argv[3]);
+	if (!strcmp(cmd, "lock") && argc == 4)
+		return do_watched(watch_lock, argv[2], argv[3]);
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
 	if (!strcmp(cmd, "now") && argc == 2)
@@ -138,6 +254,6 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|now|json|poweroff|reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|lock|now|json|poweroff|reboot\n");
 	return 2;
 }

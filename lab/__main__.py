@@ -101,6 +101,24 @@ def cmd_bench(a):
     bench.main(a.scenario, a.cpus, a.arch)
 
 
+def cmd_model(a):
+    from . import model
+    model.main()
+
+
+def cmd_tables(a):
+    """Tables, plots and docs/scale.md from what is recorded."""
+    from . import bench, model
+    bench.tables()
+    model.record()
+
+
+def cmd_machines(a):
+    from . import machines
+    _tree(a)
+    return machines.main(a.arch, a.only)
+
+
 def cmd_boot(a):
     from . import bench
     _tree(a)
@@ -110,6 +128,12 @@ def cmd_boot(a):
 def cmd_test(a):
     from . import check
     return check.main(a)
+
+
+def cmd_torture(a):
+    from . import torture
+    _tree(a)
+    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed)
 
 
 def cmd_bisect(a):
@@ -146,7 +170,11 @@ def main():
     s.add_argument("job")
     add("boot", cmd_boot)
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch")
+    add("model", cmd_model)
+    add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "--only")
+    add("machines", cmd_machines, "--arch", "--only")
+    add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed")
     add("bisect-check", cmd_bisect, "--arch")
     a = p.parse_args()
     if hasattr(a, "accel"):

@@ -15,6 +15,7 @@ from .common import (OUT, TOP, LabError, check_arch, human, say,
                      write_atomic)
 
 SCENARIOS = TOP / "bench" / "scenarios"
+RESULTS = TOP / "bench" / "results"
 TREATMENTS = ("base", "expedited", "patched")
 # column -> the functions whose calls it sums (see guest/lib.sh)
 COUNTS = {
@@ -327,17 +328,58 @@ def in_readme(readme, name, text):
                   flags=re.S)
 
 
+def show(doc):
+    """Make anew what shows a recorded result: table, plot, and its block in
+    README.md and docs/."""
+    name, text = doc["scenario"], table(doc)
+    write_atomic(RESULTS / f"{name}.txt", text)
+    png = OUT / "bench" / f"{name}.png"
+    if plot(doc, png):
+        write_atomic(RESULTS / f"{name}.png", png.read_bytes())
+    for page in pages():
+        old = page.read_text()
+        new = in_readme(old, name, text)
+        if new != old:
+            write_atomic(page, new)
+
+
+def pages():
+    """The files that may have tables of results."""
+    return [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+
+
+def tables():
+    """Make all tables and plots anew from bench/results/*.json; nothing is
+    measured. Raises LabError for a table without a result."""
+    have = []
+    for path in sorted(RESULTS.glob("*.json")):
+        try:
+            doc = json.loads(path.read_text())
+            if "runs" in doc:
+                show(doc)
+                have.append(doc["scenario"])
+        except (ValueError, LookupError, TypeError) as e:
+            raise LabError(f"{path} is damaged: {e!r}") from None
+    for page in pages():
+        for name in re.findall(r"<!-- results:(\S+) -->", page.read_text()):
+            if name not in have:
+                raise LabError(f"{page.name} has a table of '{name}', which "
+                               "is not recorded; 'RECORD=1 make bench "
+                               f"SCENARIO={name}' does")
+    say(f"   {', '.join(have)}: tables and plots made anew")
+
+
 def main(name, cpus=None, arch=None):
     """Run scenario 'name' ('' is the default set, 'all' everything with all
-    sizes), print tables, write out/bench/NAME.{json,png}; with RECORD=1 in
-    the environment also bench/results/."""
+    sizes; those of one with FULL=1 in the environment), print tables, write
+    out/bench/NAME.{json,png}; with RECORD=1 also bench/results/."""
     if arch:
         check_arch(arch)
-    full = name == "all"
+    full = name == "all" or bool(os.environ.get("FULL"))
     everything = [load(p.stem) for p in sorted(SCENARIOS.glob("*.toml"))]
-    if not name or full:
+    if not name or name == "all":
         todo = [s for s in everything if s.get("default")]
-        if full:
+        if name == "all":
             todo = [s for s in everything if s.get("default")
                     or s.get("in_all")]
     else:
@@ -364,12 +406,6 @@ def main(name, cpus=None, arch=None):
             f"{s['name']}.json" + (f", plot: {png.relative_to(TOP)}"
                                    if drawn else ""))
         if os.environ.get("RECORD"):
-            to = TOP / "bench" / "results"
-            write_atomic(to / f"{s['name']}.json",
+            write_atomic(RESULTS / f"{s['name']}.json",
                          json.dumps(doc, indent=1) + "\n")
-            write_atomic(to / f"{s['name']}.txt", text)
-            if drawn:
-                write_atomic(to / f"{s['name']}.png", png.read_bytes())
-            readme = (TOP / "README.md").read_text()
-            write_atomic(TOP / "README.md",
-                         in_readme(readme, s["name"], text))
+            show(doc)

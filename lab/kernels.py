@@ -150,10 +150,11 @@ def _kconfig_files(src):
 
 def _of_series(src, option):
     """Whether an option comes with a patch that this source does not have:
-    those of the series are called CONFIG_CPUHP_*."""
-    return option.startswith("CONFIG_CPUHP_") and not git(
-        "grep", "-l", "-x", f"config {option[len('CONFIG_'):]}", "HEAD", "--",
-        "*Kconfig*", cwd=src, check=False)
+    linux/ knows it."""
+    def known(tree):
+        return git("grep", "-l", f"^config {option.removeprefix('CONFIG_')}$",
+                   "HEAD", "--", "*Kconfig*", cwd=tree, check=False)
+    return known(LINUX) and not known(src)
 
 
 def configure(src, out, arch, profile, log):
