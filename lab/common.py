@@ -25,7 +25,7 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan")
+PROFILES = ("", "debug", "kcsan", "torture")
 
 
 class LabError(Exception):
@@ -54,11 +54,12 @@ def check_arch(arch):
 
 
 def check_profile(profile, arch):
-    """Return profile ('' is the normal one), or raise LabError."""
-    if profile not in PROFILES:
+    """Return profile ('' is the normal one, 'debug+torture' is both), or raise
+    LabError."""
+    if not set(profile.split("+")) <= set(PROFILES):
         raise LabError(f"unknown PROFILE '{profile}'; use one of: "
                        + ", ".join(p for p in PROFILES if p))
-    if profile == "kcsan" and arch != "x86_64":
+    if "kcsan" in profile and arch != "x86_64":
         raise LabError(f"PROFILE=kcsan exists for x86_64 only, not {arch}; "
                        "use PROFILE=debug")
     return profile

@@ -25,10 +25,11 @@ VARIANTS = ("base", "patched")
 
 def fragments(arch, profile=""):
     """The configuration fragments of an architecture and profile, in order."""
-    names = ["common", arch] + ([profile, f"{arch}-{profile}"]
-                                if profile else [])
+    profiles = [p for p in profile.split("+") if p]
+    names = ["common", arch] + [n for p in profiles
+                                for n in (p, f"{arch}-{p}")]
     paths = [TOP / "configs" / f"{n}.config" for n in names]
-    return [p for p in paths if p.exists() or p.stem in (arch, profile)]
+    return [p for p in paths if p.exists() or p.stem in (arch, *profiles)]
 
 
 def compiler(arch):
@@ -239,8 +240,8 @@ def build(variant, arch, profile="", commit=None):
         if _up_to_date(dest, key, name):
             return dest
         need_space(cache_dir(), 3, "a kernel build")
-        with step(f"kernel {name}", {"": 420, "debug": 900,
-                                     "kcsan": 700}[profile]):
+        with step(f"kernel {name}", {"": 420, "debug": 900, "kcsan": 700}.get(
+                profile.split("+")[0], 600)):
             src = checkout(variant, commit)
             out = src / (".o-" + arch + (f"-{profile}" if profile else ""))
             log = cache_dir() / "logs" / f"build-{name.replace(' ', '-')}.log"

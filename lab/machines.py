@@ -1,0 +1,945 @@
+# SPDX-License-Identifier: GPL-2.0
+"""'make machines': the machines, CPU models and boot parameters that the
+series must work on, and what happens around hotplug there: DLPAR, kexec, a
+crash, suspend and hibernation, a thousand cycles. One boot is one Case."""
+
+import dataclasses
+import difflib
+import os
+import tempfile
+import threading
+import time
+
+from . import bench, boot, check, console, guest, kernels, machine
+from .common import (ARCHES, OUT, LabError, check_arch, human, say, step,
+                     write_atomic)
+
+# In front of every job. CPUS, THREADS a core; siblings are neighbours on
+# all of these machines.
+PRELUDE = r"""
+# Without a program where it goes: one takes as long as a hotplug operation.
+# expand LIST: ${cpus[@]} of 0-2,5 are 0 1 2 5
+expand() {
+	local r c
+
+	cpus=()
+	for r in ${1//,/ }; do
+		for ((c = ${r%-*}; c <= ${r#*-}; c++)); do
+			cpus+=($c)
+		done
+	done
+}
+
+# expand_file FILE: its list
+expand_file() {
+	local list
+
+	read -r list < $1
+	expand "$list"
+}
+
+# consistent: all of sysfs and procfs says the same about who is online
+consistent() {
+	local c is on stat=
+
+	expand_file $CPU/online
+	on=" ${cpus[*]} "
+	expand_file $CPU/present
+	for c in ${cpus[@]}; do
+		read -r is 2> /dev/null < $CPU/cpu$c/online || continue
+		if [[ $on = *" $c "* ]]; then [ $is = 1 ]; else [ $is = 0 ]; fi ||
+			{ echo "cpu$c/online: $is, all: $on"; return 1; }
+	done
+	while read -r c is; do
+		[[ $c != cpu[0-9]* ]] || stat+=" ${c#cpu}"
+	done < /proc/stat
+	[ "$stat " = "$on" ] ||
+		{ echo "/proc/stat: $stat, online: $on"; return 1; }
+}
+
+# want LEVEL [CPU...]: so many threads of each core are online, but not CPU
+want() {
+	local c n=$1 list=()
+
+	shift
+	for ((c = 0; c < CPUS; c++)); do
+		[ $((c % THREADS)) -ge $n ] || [[ " $* " = *" $c "* ]] || list+=($c)
+	done
+	expand_file $CPU/online
+	[ "${cpus[*]}" = "${list[*]}" ] ||
+		{ echo "online: ${cpus[*]}, wanted: ${list[*]}"; return 1; }
+	consistent
+}
+
+# put FILE TEXT: a write to a file below $CPU which must succeed
+put() {
+	labctl write $CPU/$1 "$2" > /dev/null || { echo "$2 > $1"; return 1; }
+}
+
+# refused FILE TEXT: ... and one which must fail
+refused() {
+	! labctl write $CPU/$1 "$2" > /dev/null 2>&1 ||
+		{ echo "$2 > $1 succeeds"; return 1; }
+}
+
+# result NAME CMD...: a test of this boot
+result() {
+	local name=$1
+
+	shift
+	if "$@" > /tmp/why 2>&1; then
+		emit check name "$name" ok 1
+	else
+		emit check name "$name" ok 0 detail "$(tail -c 1000 /tmp/why)"
+	fi
+}
+
+# range A B: the CPUs from A on, before B
+range() { seq $1 $(($2 - 1)); }
+
+all_on() {
+	put hotplug/online all && want $THREADS
+}
+"""
+
+# what every machine has to do
+JOB_MATRIX = PRELUDE + r"""
+levels() {
+	local s n
+
+	for s in $LEVELS; do
+		n=$s
+		[ $s != off ] || n=1
+		[ $s != on ] || n=$THREADS
+		[ $n -le $THREADS ] || continue
+		put smt/control $s && want $n || { echo "level $s"; return 1; }
+	done
+}
+
+no_smt() {
+	local s
+
+	for s in off on; do
+		refused smt/control $s || [ "$(cat $CPU/smt/control)" = on ] || return
+		want 1 || return
+	done
+}
+
+batch() {
+	local half
+
+	put hotplug/offline 1-$((CPUS - 1)) &&
+		want $THREADS $(range 1 $CPUS) && all_on || return
+	half=$(seq 1 2 $((CPUS - 1)) | xargs)
+	put hotplug/offline ${half// /,} && want $THREADS $half && all_on || return
+	put hotplug/offline $((CPUS - 1)) && want $THREADS $((CPUS - 1)) && all_on
+}
+
+single() {
+	local c
+
+	for c in $(range 1 $CPUS); do
+		put cpu$c/online 0 || return
+	done
+	want $THREADS $(range 1 $CPUS) || return
+	for c in $(range 1 $CPUS); do
+		put cpu$c/online 1 || return
+	done
+	want $THREADS || return
+	[ -e $CPU/cpu0/online ] || return 0
+	put cpu0/online 0 && want $THREADS 0 && put cpu0/online 1 && want $THREADS
+}
+
+# a core that is off stays off; a thread of a core which is on follows
+by_hand() {
+	local c s n off=$(range $((CPUS - THREADS)) $CPUS)
+
+	for c in $off; do
+		put cpu$c/online 0 || return
+	done
+	for s in $LEVELS; do
+		n=$s
+		[ $s != off ] || n=1
+		[ $s != on ] || n=$THREADS
+		[ $n -le $THREADS ] || continue
+		put smt/control $s && want $n $off || { echo "level $s"; return 1; }
+	done
+	put smt/control on && put cpu1/online 0 && want $THREADS 1 $off &&
+		put smt/control off && want 1 $off &&
+		put smt/control on && want $THREADS $off && all_on
+}
+
+platform() {
+	dmesg | grep -iE 'mmu|xive|xics|smp:' | head -20
+	[ -z "$MMU" ] || grep -q "MMU.*: $MMU" /proc/cpuinfo || return
+	[ -z "$INTC" ] || grep -q " $INTC" /proc/interrupts || return
+	cat $CPU/cpuidle/current_driver
+	[ -z "$IDLE" ] || [ "$(cat $CPU/cpuidle/current_driver)" = $IDLE ] ||
+		return
+	want $THREADS
+}
+
+result platform platform
+if [ $THREADS = 1 ]; then
+	result "no SMT" no_smt
+else
+	result levels levels
+	result "cores off by hand" by_hand
+fi
+result batches batch
+result "single CPUs" single
+if [ $THREADS != 1 ]; then
+	counted off - labctl write $CPU/smt/control off
+	counted on - labctl write $CPU/smt/control on
+else
+	counted off - labctl write $CPU/hotplug/offline 1-$((CPUS - 1))
+	counted on - labctl write $CPU/hotplug/online all
+fi
+result "all online at the end" want $THREADS
+"""
+
+JOB_PPC64_CPU = PRELUDE + r"""
+# smt LEVEL THREADS [CPU...]: as want; the tool sees it so, too
+smt() {
+	local level=$1 n=$2
+
+	shift 2
+	ppc64_cpu --smt=$level && want $n "$@" || return
+	[ $n != 1 ] || { ppc64_cpu --smt | grep -q 'SMT is off'; return; }
+	ppc64_cpu --smt | grep -q "SMT=$n"
+}
+
+smt_levels() {
+	smt off 1 && smt on $THREADS && smt 2 2 && smt off 1 && smt 4 4 && smt 2 2 &&
+		smt on $THREADS
+}
+
+cores() {
+	ppc64_cpu --cores-on=1 && want $THREADS $(range $THREADS $CPUS) || return
+	ppc64_cpu --cores-on | tee /dev/stderr | grep -q '= 1$' || return
+	ppc64_cpu --cores-on=all && want $THREADS
+}
+
+# as cores(), with threads off on all of them
+cores_smt() {
+	ppc64_cpu --smt=2 && want 2 || return
+	ppc64_cpu --cores-on=1 && want 2 $(range $THREADS $CPUS) || return
+	ppc64_cpu --cores-on=all || return
+	# it brings up the threads that it finds on the cores which are on
+	want 2 || want $THREADS || return
+	ppc64_cpu --smt=on && want $THREADS
+}
+
+# cores which ppc64_cpu took off stay off when the kernel switches SMT
+cores_kernel() {
+	ppc64_cpu --cores-on=1 && put smt/control 1 &&
+		want 1 $(range $THREADS $CPUS) && put smt/control $THREADS &&
+		want $THREADS $(range $THREADS $CPUS) &&
+		ppc64_cpu --cores-on=all && want $THREADS
+}
+
+result "ppc64_cpu --smt" smt_levels
+result "ppc64_cpu --cores-on" cores
+result "ppc64_cpu --cores-on with SMT 2" cores_smt
+result "ppc64_cpu --cores-on, smt/control" cores_kernel
+"""
+
+# after a boot parameter: AT_BOOT threads a core are online; FORCED: no more
+JOB_BOOT = PRELUDE + r"""
+at_boot() {
+	want $AT_BOOT
+}
+
+forced() {
+	refused smt/control on && want $AT_BOOT && refused hotplug/online 1 &&
+		want $AT_BOOT
+}
+
+back() {
+	put smt/control off && want 1 && put smt/control on && want $THREADS
+}
+
+result "as asked" at_boot
+if [ -n "$FORCED" ]; then
+	result "stays so" forced
+else
+	result "SMT on" put smt/control on
+	result "all online" want $THREADS
+	result "off and on" back
+fi
+"""
+
+# LEAVE: so many threads a core, when nothing more may be online
+JOB_MAXCPUS = PRELUDE + r"""
+two() {
+	expand_file $CPU/online
+	echo "online: ${cpus[*]}"
+	[ ${#cpus[@]} = 2 ] && consistent
+}
+result "as asked" two
+# what nosmt leaves, then what it doesn't
+may() {
+	put hotplug/online all && want $LEAVE && put smt/control on
+}
+result "hotplug/online all" may
+result "all online" all_on
+result "off and on" eval 'put smt/control off && want 1 && put smt/control on &&
+	want $THREADS'
+"""
+
+# the guest's side of DLPAR: the core leaves the kernel, not QEMU
+JOB_DLPAR = PRELUDE + r"""
+index() {
+	od -An -tx1 $1/ibm,my-drc-index | tr -d ' \n'
+}
+core=$(for c in /proc/device-tree/cpus/PowerPC*; do
+	echo $((16#${c##*@})) $(index $c)
+done | sort -n | sed -n 2p | cut -d' ' -f2)
+second=$(range $THREADS $((2 * THREADS)))
+
+dlpar() {
+	echo "cpu $1 index 0x$core" > /sys/kernel/dlpar ||
+		{ echo "cpu $1"; return 1; }
+}
+
+cycle() {
+	local i
+
+	for i in 1 2 3; do
+		dlpar remove && want $1 $second || return
+		expand_file $CPU/present
+		[[ " ${cpus[*]} " != *" $THREADS "* ]] ||
+			{ echo "present: ${cpus[*]}"; return 1; }
+		dlpar add && want $1 || return
+	done
+}
+
+level() {
+	put smt/control $1 && want $1 && cycle $1 && put smt/control on &&
+		want $THREADS
+}
+
+result "remove and add" cycle $THREADS
+result "remove and add, SMT 1" level 1
+result "remove and add, SMT 2" level 2
+counted off - eval 'echo "cpu remove index 0x$core" > /sys/kernel/dlpar'
+counted on - eval 'echo "cpu add index 0x$core" > /sys/kernel/dlpar'
+result "all online at the end" want $THREADS
+"""
+
+# Cores come and go through QEMU, LOOPS of them; with SWITCH SMT does, too.
+# TCG can't plug a core in again that was unplugged, so each time is another.
+JOB_PLUG = PRELUDE + r"""
+touch /tmp/lock /tmp/run
+if [ -n "$SWITCH" ]; then
+	while [ -e /tmp/run ]; do
+		for s in off on 2 1 4 on; do
+			[ -e /tmp/run ] || break
+			flock /tmp/lock labctl write $CPU/smt/control $s \
+				> /dev/null 2>>/tmp/refused
+			echo >> /tmp/switched
+		done
+	done &
+fi
+
+# settled in|out: the core is there as SMT has it, or gone
+settled() {
+	local c n=0 level
+
+	read -r level < $CPU/smt/control
+	expand_file $CPU/online
+	for c in ${cpus[@]}; do
+		n=$((n + (c >= CPUS)))
+	done
+	if [ $1 = out ]; then
+		[ $n = 0 ] && [ "$(cat $CPU/present)" = 0-$((CPUS - 1)) ] && consistent
+	else
+		case $level in
+		off) level=1 ;;
+		on) level=$THREADS ;;
+		esac
+		[ $n = $level ] && consistent
+	fi
+}
+
+wait_for() {
+	local i
+
+	for i in $(seq 1500); do
+		(flock 9; settled $1) 9>/tmp/lock && return
+		sleep 0.1
+	done
+	echo "online $(cat $CPU/online) present $(cat $CPU/present)" \
+		"smt $(cat $CPU/smt/control)"
+	return 1
+}
+
+emit ready
+for k in $(seq $LOOPS); do
+	wait_for in > /tmp/why || die "plugged in, $k: $(tail -3 /tmp/why)"
+	emit added online "$(cat $CPU/online)"
+	wait_for out > /tmp/why || die "unplugged, $k: $(tail -3 /tmp/why)"
+	emit removed online "$(cat $CPU/online)"
+done
+rm /tmp/run
+wait
+result "SMT on" put smt/control on
+result "all online at the end" want $THREADS
+switched() {
+	echo "switched $(wc -l < /tmp/switched) times"
+	cat /tmp/refused
+	[ "$(wc -l < /tmp/switched)" -gt $LOOPS ] && [ ! -s /tmp/refused ]
+}
+[ -z "$SWITCH" ] || result "SMT switched meanwhile" switched
+"""
+
+# The disk 'next' has the kernel to go on with, SIZE bytes of it
+KEXEC = r"""
+for d in /sys/block/vd*; do
+	[ "$(cat $d/serial)" != next ] ||
+		head -c $SIZE /dev/${d##*/} > /tmp/kernel
+done
+second="$(sed 's/crashkernel=[^ ]*//' /proc/cmdline) lab.second"
+"""
+JOB_KEXEC = PRELUDE + r"""
+if grep -q lab.second /proc/cmdline; then
+	result "the second kernel has all CPUs" want $THREADS
+	result "it switches SMT" eval 'put smt/control off && want 1 &&
+		put smt/control on && want $THREADS'
+	exit 0
+fi
+""" + KEXEC + r"""
+result "$BEFORE" eval "$PREPARE"
+kexec -s -l /tmp/kernel --append="$second" || die "kexec -l: $?"
+kexec -e -x
+die "kexec -e came back"
+"""
+# A panic while CPUs come up. The one that is SLOW has not called in: the others
+# wait to be released if it is the first, half up for it if it is the last.
+JOB_KDUMP = PRELUDE + r"""
+if grep -q lab.second /proc/cmdline; then
+	dumped() {
+		[ -s /proc/vmcore ] &&
+			[ "$(head -c 4 /proc/vmcore | tail -c 3)" = ELF ]
+	}
+	result "the crash kernel is up" true
+	result "it has a dump" dumped
+	exit 0
+fi
+""" + KEXEC + r"""
+second+=" $CRASH loglevel=6"
+kexec -s -p /tmp/kernel --append="$second" || die "kexec -p: $?"
+[ "$(cat /sys/kernel/kexec_crash_loaded)" = 1 ] || die "not loaded"
+put smt/control off && want 1 || die "SMT off"
+P=/sys/module/cpuhp/parameters
+echo $SLOW > $P/ap_delay_cpu
+echo 5000000 > $P/ap_delay_us
+put smt/control on &
+sleep 0.5
+under_way() {
+	local c s top n=0
+
+	read -r top < $CPU/cpu0/hotplug/state
+	for c in $(range 0 $CPUS); do
+		read -r s < $CPU/cpu$c/hotplug/state
+		echo "cpu$c: $s"
+		n=$((n + (s > 0 && s < top)))
+	done
+	echo "online: $(cat $CPU/online)"
+	[ $n = $((CPUS - CPUS / THREADS)) ]
+}
+result "CPUs are on their way" under_way
+sync
+echo c > /proc/sysrq-trigger
+die "alive after a crash"
+"""
+
+JOB_SUSPEND = PRELUDE + r"""
+for d in /sys/block/vd*; do
+	[ "$(cat $d/serial)" != swap ] || swap=/dev/${d##*/}
+done
+mkswap -q $swap && swapon $swap || die "no swap"
+# the kernel waits 5 s in each test, and burns them
+for p in suspend hibernate; do
+	echo 0 > /sys/module/$p/parameters/pm_test_delay
+done
+cd /sys/power
+
+# The port of the records does not outlive a suspend that QEMU knows nothing
+# of: without its driver meanwhile.
+D=/sys/bus/virtio/drivers/virtio_console
+port=$(cd $D && echo virtio*)
+no_port() {
+	local status p i
+
+	echo $port > $D/unbind
+	"$@"
+	status=$?
+	echo $port > $D/bind
+	for i in $(seq 100); do
+		for p in /sys/class/virtio-ports/*; do
+			[ "$(cat $p/name 2> /dev/null)" = lab ] || continue
+			LAB_PORT=/dev/${p##*/}
+			return $status
+		done
+		sleep 0.1
+	done
+	echo "no port" > /dev/kmsg
+	return 1
+}
+
+# again WHAT: twice with all threads, and with one a core
+again() {
+	no_port again_ "$@"
+}
+
+again_() {
+	local i n
+
+	for n in on off; do
+		echo $n > $CPU/smt/control || return
+		for i in 1 2; do
+			"$@" || { echo "$* fails, SMT $n"; return 1; }
+			want $([ $n = on ] && echo $THREADS || echo 1) || return
+		done
+	done
+	echo on > $CPU/smt/control && want $THREADS
+}
+
+mem() { echo $1 > pm_test && echo mem > state; }
+disk() { echo $1 > pm_test && echo $2 > disk && echo disk > state; }
+
+# resume while all CPUs have something to do
+load() {
+	stress-ng --quiet --cpu $CPUS --fork 2 --futex 2 --timeout 600 &
+	"$@"
+	local status=$?
+	kill $! && wait $!
+	return $status
+}
+
+result "suspend to RAM, pm_test" again mem processors
+result "suspend to RAM, pm_test core" again mem core
+result "suspend to RAM under load" load again mem core
+result "hibernation, pm_test processors" again disk processors platform
+result "hibernation, pm_test core" again disk core shutdown
+result "hibernation, test_resume" again disk none test_resume
+result "all online at the end" want $THREADS
+"""
+
+# MORE cycles after 10 must not cost memory. What is left is noise of the
+# allocators: pages of partly filled slabs, a page of percpu chunks.
+JOB_LEAK = PRELUDE + r"""
+memory() {
+	local maps
+
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
+	sleep 2
+	# what is unpurged has been unmapped
+	grep -v unpurged /proc/vmallocinfo > /tmp/vm-$1
+	maps=$(grep -vc 'vmalloc\|vmap' /tmp/vm-$1)
+	emit memory when $1 ioremaps $maps vmallocs $(wc -l < /tmp/vm-$1) \
+		$(awk '/^(Slab|SUnreclaim|VmallocUsed|Percpu|KernelStack|MemFree):/ {
+			sub(":", "", $1); print $1, $2 }' /proc/meminfo)
+	awk 'NR > 2 { print $1, $2, $3, $4 }' /proc/slabinfo | sort > /tmp/slab-$1
+}
+
+cycles() {
+	local i
+
+	for i in $(seq $1); do
+		put smt/control off && put smt/control on || return
+	done
+	want $THREADS
+}
+
+result "10 cycles" cycles 10
+memory 10
+result "$MORE cycles" cycles $MORE
+memory more
+echo "slab cache, objects in use after 10 and $MORE more cycles:"
+join /tmp/slab-10 /tmp/slab-more |
+	awk '$5 - $2 > 50 || $2 - $5 > 50 { print $1, $2, $5, "of", $7 }'
+# those of freed areas are kept until there are many; vmallocinfo has the rest
+objects() {
+	join /tmp/slab-10 /tmp/slab-more |
+		awk -v most=$((MORE / 2)) '$1 != "vmap_area" && $5 - $2 >= most { print $1, $2, $5; bad = 1 }
+			END { exit bad }'
+}
+result "no object for each cycle" objects
+"""
+
+MATRIX = ("platform", "levels", "cores off by hand", "batches", "single CPUs",
+          "all online at the end")
+MATRIX_1 = ("platform", "no SMT", "batches", "single CPUs",
+            "all online at the end")
+# calls for an operation
+COUNTED = ("GP", "GP exp", "stops", "rebuilds")
+
+
+def _counts(m):
+    """The calls for taking all threads but one of each core of a machine
+    offline and online, without SMT all CPUs but one."""
+    gp = up = 0
+    if m.threads == 1 and m.nodes > 1:
+        gp = 1              # sched_reset_numa(), a node without CPUs
+    if m.type.startswith("powernv"):
+        # sugov_stop(), for each CPU. A policy is a core.
+        gp += m.cpus - m.cpus // m.threads
+    if m.type == "q35":
+        up = 1              # the MTRRs
+    return {"off": (gp, 1, 1, 1), "on": (gp, 0, up, 1)}
+
+
+# KiB that a thousand cycles may cost; 128 bytes for each CPU that goes and
+# comes would be 740 KiB on the pseries machine
+LEAK = {"Slab": 512, "SUnreclaim": 512, "VmallocUsed": 64, "Percpu": 256,
+        "KernelStack": 64}
+LEAK_FREE = 16 << 10        # of MemFree: pages that are not accounted
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A boot: the machine, the job and what it is given as variables, and the
+    names of the results it must give. Where it is not as told, that is a
+    failure, and so is a result that is missing."""
+    name: str
+    machine: machine.Machine
+    job: str
+    results: tuple
+    vars: dict = dataclasses.field(default_factory=dict)
+    counts: dict = None             # as of _counts()
+    host: object = None             # a function for run_job()
+    disk: str = ""                  # 'kernel' or 'swap': one more disk
+    crash: bool = False             # the console ends in a panic first
+    judge: object = None            # Result -> [(name, ok, detail)]
+    limit: int = 900
+
+
+def _vm(type_, cpus, threads, *, intc="", **kw):
+    if intc:
+        kw["options"] = ("-machine", f"ic-mode={intc}")
+    return machine.topology(type_, cpus, threads, **kw)
+
+
+def matrix():
+    """CPU models, MMU, interrupt controller and threads of pseries; powernv;
+    q35."""
+    pseries = [("power8", "hash", "xics", 8)]
+    pseries += [(cpu, mmu, intc, 8) for cpu in ("power9", "power10")
+                for mmu in ("radix", "hash") for intc in ("xive", "xics")]
+    pseries += [(cpu, mmu, intc, t) for cpu, mmu, intc in (
+        ("power9", "hash", "xics"), ("power10", "radix", "xive"))
+        for t in (1, 4)]
+    for cpu, mmu, intc, t in pseries:
+        m = _vm("pseries", 16, t, cpu=cpu, intc=intc, append="disable_radix"
+                if mmu == "hash" and cpu != "power8" else "")
+        yield Case(f"pseries-16 {cpu} {mmu} {intc} threads={t}", m, JOB_MATRIX,
+                   MATRIX if t > 1 else MATRIX_1,
+                   {"LEVELS": "off on 2 1 on 4 2 8 off 4 on",
+                    "MMU": mmu.title(), "INTC": intc.upper()}, _counts(m))
+    for type_ in "powernv9", "powernv10":
+        for gov in "", "performance":
+            m = _vm(type_, 16, 4, append=gov and
+                    f"cpufreq.default_governor={gov}")
+            counts = _counts(m)
+            if gov:
+                counts = {"off": (0, 1, 1, 1), "on": (0, 0, 0, 1)}
+            yield Case(f"{type_}-16 {gov}".strip(), m, JOB_MATRIX, MATRIX,
+                       {"LEVELS": "off on 2 1 on 4 2 off 4 on",
+                        "MMU": "Radix", "INTC": "XIVE",
+                        "IDLE": "powernv_idle"}, counts)
+    for t in 2, 1:
+        m = _vm("q35", 8, t)
+        yield Case(f"q35-8 threads={t}", m, JOB_MATRIX,
+                   MATRIX if t > 1 else MATRIX_1,
+                   {"LEVELS": "off on off on"}, _counts(m))
+
+
+def parameters():
+    """Boot parameters and tools."""
+    on = ("as asked", "SMT on", "all online", "off and on")
+    for type_, cpus, t, what in (
+            ("pseries", 16, 8, ("smt-enabled=off", "smt-enabled=2",
+                                "smt-enabled=on", "nosmt", "nosmt=force")),
+            ("powernv10", 16, 4, ("smt-enabled=off", "smt-enabled=2",
+                                  "nosmt")),
+            ("q35", 8, 2, ("nosmt", "nosmt=force"))):
+        for p in what:
+            n = {"smt-enabled=2": 2, "smt-enabled=on": t}.get(p, 1)
+            forced = "1" if p.endswith("force") else ""
+            yield Case(f"{type_}-{cpus} {p}", _vm(type_, cpus, t, append=p),
+                       JOB_BOOT, ("as asked", "stays so") if forced else on,
+                       {"AT_BOOT": n, "FORCED": forced})
+    for type_, cpus, t in ("pseries", 16, 8), ("powernv10", 16, 4), \
+            ("q35", 8, 2):
+        for p in "maxcpus=2", "nosmt maxcpus=2":
+            yield Case(f"{type_}-{cpus} {p}", _vm(type_, cpus, t, append=p),
+                       JOB_MAXCPUS, ("as asked", "hotplug/online all",
+                                     "all online", "off and on"),
+                       {"LEAVE": 1 if p.startswith("nosmt") else t})
+    for type_, t in ("pseries", 8), ("powernv10", 4):
+        yield Case(f"{type_}-16 ppc64_cpu", _vm(type_, 16, t), JOB_PPC64_CPU,
+                   ("ppc64_cpu --smt", "ppc64_cpu --cores-on",
+                    "ppc64_cpu --cores-on with SMT 2",
+                    "ppc64_cpu --cores-on, smt/control"))
+
+
+def _same(ref):
+    """Compares sysfs with what another case, which was given the same dict,
+    or this one before SMT switching has left in it."""
+    def judge(r):
+        out = []
+        for when in "boot", "again":
+            got = r.files.get(when, b"").decode()
+            diff = difflib.unified_diff(
+                ref.setdefault("", got).splitlines(), got.splitlines(),
+                lineterm="", n=0)
+            detail = "\n".join(diff)
+            out.append((f"sysfs is as ever, {when}",
+                        "topology" in got and not detail, detail))
+        return out
+    return judge
+
+
+def sysfs():
+    """CPUs look the same in sysfs whether they came up in parallel or not."""
+    for type_, cpus, t, cpu in (
+            ("pseries", 16, 8, "power8"), ("pseries", 16, 4, "power10"),
+            ("powernv9", 16, 4, ""), ("powernv10", 16, 4, ""),
+            ("q35", 8, 2, "")):
+        ref = {}
+        for p in "cpuhp.parallel=0", "cpuhp.parallel=1":
+            m = _vm(type_, cpus, t, cpu=cpu, append=p)
+            yield Case(f"{type_}-{cpus} {m.model()} sysfs {p}", m,
+                       check.JOB_SYSFS, (), judge=_same(ref))
+
+
+def _plug(loops):
+    """The host's side of JOB_PLUG."""
+    def host(q, records):
+        def wait(kind, n, again=None):
+            t0 = last = time.monotonic()
+            while sum(r["t"] == kind for r in records()) < n:
+                if time.monotonic() - t0 > 400:
+                    raise LabError(f"the guest gave no '{kind}' {n}")
+                if again and time.monotonic() - last > 20:
+                    again()
+                    last = time.monotonic()
+                time.sleep(.05)
+        wait("ready", 1)
+        spare = [c for c in q.execute("query-hotpluggable-cpus")
+                 if "qom-path" not in c]
+        for k, core in zip(range(1, loops + 1), reversed(spare)):
+            q.execute("device_add", {"driver": core["type"], "id": f"c{k}",
+                                     **core["props"]})
+            wait("added", k)
+
+            def remove():
+                # while the guest still works on the last request QEMU
+                # refuses another
+                try:
+                    q.execute("device_del", {"id": f"c{k}"})
+                except LabError:
+                    pass
+            remove()
+            wait("removed", k, remove)
+    return host
+
+
+def dlpar():
+    """Cores that come and go."""
+    m = _vm("pseries", 32, 8)
+    yield Case("pseries-32 DLPAR", m, JOB_DLPAR,
+               ("remove and add", "remove and add, SMT 1",
+                "remove and add, SMT 2", "all online at the end"), {},
+               _counts(m))
+    # not with icount: unplugged by its own hypercall, the thread of all CPUs
+    # would have to wait for itself, and QEMU aborts
+    loops = 12
+    for switch in "", "1":
+        m = _vm("pseries", 8, 4, accel="mttcg", spare=loops)
+        yield Case("pseries-8 device_add and device_del" +
+                   (", SMT switches" if switch else ""), m, JOB_PLUG,
+                   ("SMT on", "all online at the end") +
+                   (("SMT switched meanwhile",) if switch else ()),
+                   {"LOOPS": loops, "SWITCH": switch}, host=_plug(loops))
+
+
+def restarts():
+    """kexec, a crash, suspend and hibernation."""
+    for type_, cpus, t in ("pseries", 16, 8), ("powernv10", 8, 4), \
+            ("q35", 4, 2):
+        cases = [("SMT off", "put smt/control off && want 1"),
+                 ("all but one off", "put hotplug/offline 1-$((CPUS - 1)) && "
+                  "want $THREADS $(range 1 $CPUS)")]
+        for before, how in cases:
+            yield Case(f"{type_}-{cpus} kexec, {before}", _vm(type_, cpus, t),
+                       JOB_KEXEC, (before, "the second kernel has all CPUs",
+                                   "it switches SMT"),
+                       {"BEFORE": before, "PREPARE": how}, disk="kernel")
+        crash = {"q35": "nr_cpus=1 reset_devices"}.get(type_, "maxcpus=1")
+        # those which spin in the old kernel have their share of the host
+        cpus, t = min(cpus, 8), min(t, 4)
+        for what, slow in ("wait", 1), ("are half up", cpus - 1):
+            yield Case(f"{type_}-{cpus} crash while CPUs {what}",
+                       _vm(type_, cpus, t, append="crashkernel=512M"),
+                       JOB_KDUMP, ("CPUs are on their way",
+                                   "the crash kernel is up", "it has a dump"),
+                       {"CRASH": crash, "SLOW": slow}, disk="kernel",
+                       crash=True)
+    yield Case("q35-8 suspend", _vm("q35", 8, 2), JOB_SUSPEND,
+               ("suspend to RAM, pm_test", "suspend to RAM, pm_test core",
+                "suspend to RAM under load", "hibernation, pm_test processors",
+                "hibernation, pm_test core", "hibernation, test_resume",
+                "all online at the end"), disk="swap")
+
+
+def _grown(r):
+    """Whether MORE cycles cost memory."""
+    got = {x["when"]: x for x in r.of("memory")}
+    if set(got) != {"10", "more"}:
+        return [("memory is as it was", False, "it was not looked at")]
+    before, after = got["10"], got["more"]
+    text = ", ".join(f"{k} {before[k]} -> {after[k]}" for k in before
+                     if k not in ("t", "when"))
+    say(f"   memory, KiB: {text}\n{r.output()}")
+    bad = [k for k, most in LEAK.items()
+           if int(after[k]) - int(before[k]) > most]
+    bad += [k for k in ("ioremaps", "vmallocs")
+            if int(after[k]) - int(before[k]) > 8]
+    if int(before["MemFree"]) - int(after["MemFree"]) > LEAK_FREE:
+        bad.append("MemFree")
+    return [("memory is as it was", not bad, f"{', '.join(bad)}: {text}\n"
+             + r.output())]
+
+
+def leak():
+    """A thousand cycles."""
+    more = int(os.environ.get("CYCLES", 990))
+    for type_, cpus, t in ("pseries", 8, 4), ("q35", 4, 2):
+        yield Case(f"{type_}-{cpus} leak", _vm(type_, cpus, t), JOB_LEAK,
+                   ("10 cycles", f"{more} cycles",
+                    "no object for each cycle"), {"MORE": more},
+                   judge=_grown, limit=3600)
+
+
+GROUPS = {"matrix": matrix, "parameters": parameters, "sysfs": sysfs,
+          "dlpar": dlpar, "restarts": restarts, "leak": leak}
+
+
+def _disk(case, image, tmp):
+    """The machine with the disk that the case wants."""
+    if not case.disk:
+        return case.machine, {}
+    path, size = os.path.join(tmp, case.disk), 0
+    with open(path, "wb") as f:
+        if case.disk == "kernel":
+            data = (image / "kernel").read_bytes()
+            size = f.write(data)
+            f.write(b"\0" * (-size % 4096))
+        else:
+            f.truncate(1 << 30)
+    m, serial = case.machine, "next" if case.disk == "kernel" else "swap"
+    bus = ",bus=pcie.5" if m.type.startswith("powernv") else ""
+    return dataclasses.replace(m, options=m.options + (
+        "-drive", f"if=none,id={serial},file={path},format=raw", "-device",
+        f"virtio-blk-pci,drive={serial},serial={serial}{bus}")), \
+        {"SIZE": size}
+
+
+def _ended_badly(case, r):
+    """What the console of a case with a crash in it complains of after the
+    second kernel has begun."""
+    last = r.console.rpartition("Linux version")
+    if not last[1]:
+        return "no second kernel"
+    return "\n".join(sum(console.splats(last[2]), []))
+
+
+def run(case, image):
+    """[(name, ok, detail)] of one case."""
+    m = case.machine
+    try:
+        with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+            m, more = _disk(case, image, tmp)
+            given = {"CPUS": m.cpus, "THREADS": m.threads, **case.vars, **more}
+            job = "".join(f"{k}='{v}'\n" for k, v in given.items()) + case.job
+            name = "machines-" + "".join(
+                c if c.isalnum() else "-" for c in case.name)
+            r = boot.run_job(m, image, job, name=name, limit=case.limit,
+                             host=case.host, fail_on_splat=not case.crash)
+    except LabError as e:
+        r = getattr(e, "result", None)
+        tail = "\n" + r.output()[-1500:] if r else ""
+        return [("runs to its end, no splat", False, f"{e}{tail}")] + \
+            [(x["name"], x["ok"] == "1", x.get("detail", ""))
+             for x in (r.of("check") if r else [])]
+    bad = _ended_badly(case, r) if case.crash else ""
+    out = [("runs to its end, no splat", not r.status and not bad,
+            f"the job ended with {r.status}\n{bad}\n{r.output()[-1500:]}")]
+    got = {x["name"]: x for x in r.of("check")}
+    for x in dict.fromkeys((*case.results, *got)):
+        ok = x in case.results and x in got and got[x]["ok"] == "1"
+        out.append((x, ok, got[x].get("detail", "") if x in got else
+                    "the job did not come to it"))
+    if case.counts:
+        calls = {c["op"]: tuple(sum(int(c.get(f, 0)) for f in bench.COUNTS[x])
+                                for x in COUNTED) for c in r.of("counts")}
+        out.append(("grace periods, expedited ones, stops and rebuilds",
+                    calls == case.counts, f"{calls}, not {case.counts}"))
+    return out + (case.judge(r) if case.judge else [])
+
+
+def cases(arches, only=""):
+    """The cases for these architectures: of the groups, or those in whose
+    names a word of the comma list occurs."""
+    every = [(g, c) for g, func in GROUPS.items() for c in func()
+             if c.machine.arch in arches]
+    words = only.split(",") if only else []
+    todo = [c for g, c in every if not words or g in words or
+            any(w not in GROUPS and w in c.name for w in words)]
+    if not todo:
+        raise LabError(f"ONLY={only} is no case; use some of "
+                       + ", ".join(GROUPS) + ", or a part of a case's name "
+                       "as in out/machines.ktap")
+    return todo
+
+
+class Report(check.Report):
+    """Its KTAP goes to out/machines.ktap, after each case."""
+
+    def finish(self):
+        write_atomic(OUT / "machines.ktap", "\n".join(
+            ["KTAP version 1", f"1..{self.passed + self.failed}"]
+            + self.lines) + "\n")
+
+
+def run_all(todo, images, workers):
+    """Run the cases and report; the exit status."""
+    rep, lock = Report(), threading.Lock()
+    for a in dict.fromkeys(c.machine.arch for c in todo):
+        guest.rootfs(a), guest.lab_disk(a)      # make them beforehand
+
+    def one(case):
+        t0 = time.monotonic()
+        results = run(case, images[case.machine.arch])
+        with lock:
+            for name, ok, detail in results:
+                rep.add(f"{case.name}: {name}", ok, detail)
+            rep.finish()
+            say(f"   {case.name}: {human(time.monotonic() - t0)}")
+    with step(f"{len(todo)} boots, {workers} at a time", len(todo) * 30):
+        boot.side_by_side(one, [(c,) for c in todo], workers)
+    print(f"{rep.passed} passed, {rep.failed} failed", flush=True)
+    return 1 if rep.failed or not rep.passed else 0
+
+
+def main(arch, only):
+    """Build what is to be booted and run the cases."""
+    arches = [check_arch(arch)] if arch else list(ARCHES)
+    todo = cases(arches, only)
+    images = {a: kernels.build("patched", a)
+              for a in dict.fromkeys(c.machine.arch for c in todo)}
+    return run_all(todo, images, os.cpu_count() or 1)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0
+"""'make torture': boots in turn for a given time, each with something that
+takes CPUs offline and online at random: the selftest stress-test.sh, SMT
+switching under load, the kernel's rcutorture, locktorture and scftorture. The
+seed of the run decides about everything that is random in it."""
+
+import json
+import random
+import re
+import time
+
+from . import boot, check, console, kernels, ktap, machine
+from .common import (OUT, LabError, check_arch, check_profile,
+                     human, say, write_atomic)
+
+# an emulated CPU may well not run for some seconds of the host
+APPEND = "watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=900"
+# the kernel's own tests: what runs them, and what they may be told. onoff is
+# in jiffies for rcutorture and scftorture, in seconds for locktorture.
+KERNEL = {
+    "rcutorture": ("rcu_torture_init", 20, (
+        "torture_type=rcu", "torture_type=srcu", "torture_type=tasks",
+        "torture_type=rcu gp_exp=1", "torture_type=rcu nfakewriters=8"), (
+        "fwd_progress=0",)),
+    "locktorture": ("lock_torture_init", 1, (
+        "torture_type=percpu_rwsem_lock", "torture_type=mutex_lock",
+        "torture_type=rwsem_lock", "torture_type=spin_lock_irq"), ()),
+    "scftorture": ("scf_torture_init", 20, (
+        "use_cpus_read_lock=0", "use_cpus_read_lock=1"), ("holdoff=1",)),
+}
+# shorter and longer turns alternate; SMT and the stress test see most bugs
+TURNS = ("stress", "rcutorture", "smt", "scftorture", "stress", "locktorture")
+MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
+            "ppc64le": (("pseries", 16, 8), ("pseries", 16, 4),
+                        ("pseries", 8, 2))}
+
+JOB_STRESS = """
+cd /lab/kselftest/cpu-hotplug
+FAULTS=%(faults)d LOAD=%(load)d bash ./stress-test.sh %(seconds)d %(seed)d
+"""
+# levels between off and on exist on powerpc only
+JOB_SMT = """
+RANDOM=%(seed)d
+threads=%(threads)d cpus=%(cpus)d
+stress-ng --quiet --temp-path /tmp --fork 1 --mmap 1 --mmap-bytes 8m \\
+	--timer 1 --switch 2 --affinity 1 > /dev/null 2>&1 &
+load=$!
+renice -n 19 -p $load > /dev/null
+end=$((SECONDS + %(seconds)d)) n=0
+while [ $SECONDS -lt $end ]; do
+	n=$((n + 1))
+	level=$((1 << RANDOM %% 4))
+	[ $level -le $threads ] && [ $(uname -m) = ppc64le ] || level=1
+	[ $level = 1 ] && level=off
+	echo $level > $CPU/smt/control || die "SMT $level failed in round $n"
+	want=$((cpus / threads * ${level/off/1}))
+	[ "$(grep -c ^cpu[0-9] /proc/stat)" = $want ] ||
+		die "SMT $level: $(cat $CPU/online) in round $n"
+	echo on > $CPU/smt/control || die "SMT on failed in round $n"
+	[ "$(grep -c ^cpu[0-9] /proc/stat)" = $cpus ] ||
+		die "SMT on: $(cat $CPU/online) in round $n"
+done
+kill $load
+wait
+echo "# $n rounds"
+"""
+# until the kernel powers off
+JOB_WAIT = "while sleep 10; do :; done\n"
+JOB_LISTS = """
+RANDOM=%(seed)d
+while sleep 0.$((RANDOM %% 10)); do
+	list=
+	for ((cpu = 1; cpu < %(cpus)d; cpu++)); do
+		[ $((RANDOM %% 2)) = 0 ] || list+=,$cpu
+	done
+	case $((RANDOM %% 6)) in
+	0|1)
+		echo ${list#,} > $CPU/hotplug/offline ;;
+	2|3)
+		echo ${list#,} > $CPU/hotplug/online ;;
+	4)
+		echo off > $CPU/smt/control ;;
+	*)
+		echo on > $CPU/smt/control ;;
+	esac
+done 2>/dev/null
+"""
+
+
+class Report(check.Report):
+    """Goes to out/torture.ktap."""
+
+    def finish(self):
+        write_atomic(OUT / "torture.ktap", "\n".join(
+            ["KTAP version 1", f"1..{self.passed + self.failed}"]
+            + self.lines) + "\n")
+        print(f"{self.passed} passed, {self.failed} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def plan(seed, n, arch, slow=False):
+    """The boot of turn n on an architecture: a dictionary that depends on
+    nothing but the arguments."""
+    rng = random.Random(f"{seed}/{n}/{arch}")
+    what = TURNS[n % len(TURNS)]
+    type_, cpus, threads = rng.choice([
+        m for m in MACHINES[arch] if what != "smt" or m[2] > 1])
+    # in virtual time a second with all CPUs busy takes the host ten and more
+    accel = "mttcg" if what in KERNEL else rng.choice(("icount", "mttcg"))
+    seconds = 60 if accel == "mttcg" else 20
+    p = {"turn": n, "arch": arch, "what": what,
+         "machine": type_, "cpus": cpus, "threads": threads,
+         "seed": rng.randrange(1 << 30), "accel": accel,
+         "seconds": seconds // 2 if slow else seconds,
+         "faults": rng.randrange(4) > 0, "load": rng.randrange(2),
+         "append": "", "lists": False}
+    if what in KERNEL:
+        _, onoff, variants, more = KERNEL[what]
+        p["lists"] = bool(rng.randrange(2))
+        args = (rng.choice(variants).split() + list(more) +
+                [f"onoff_interval={onoff}", "onoff_holdoff=5",
+                 "stat_interval=15", f"shutdown_secs={p['seconds']}"])
+        p["append"] = " ".join(f"{what}.{x}" for x in args)
+    return p
+
+
+def describe(p):
+    """One line about a boot."""
+    return " ".join(filter(None, [
+        f"{p['turn']}: {p['machine']}-{p['cpus']}/{p['threads']}",
+        p["accel"], p["what"], f"seed {p['seed']}",
+        "faults" if p["what"] == "stress" and p["faults"] else "",
+        "load" if p["what"] == "stress" and p["load"] else "",
+        "lists" if p["lists"] else "",
+        p["append"].split()[0] if p["append"] else ""]))
+
+
+def judge_kernel(text, lists):
+    """What is wrong with the end of a kernel's own torture test; '' if it is
+    fine. When others take CPUs as well, its own operations may fail."""
+    end = re.findall(r"End of test: (\w+)", text)
+    if not end:
+        return "no 'End of test'"
+    good = ("SUCCESS", "RCU_HOTPLUG", "LOCK_HOTPLUG") if lists else \
+        ("SUCCESS",)
+    return "" if end[-1] in good else f"End of test: {end[-1]}"
+
+
+def judge_stress(text):
+    """The same of stress-test.sh. That a machine has no read-only disk or the
+    like is no failure."""
+    bad = [f"{status}: {name} {detail}" for name, status, detail
+           in ktap.results(text) if status not in ("pass", "skip")]
+    if not bad:
+        return ""
+    return "\n".join(bad + re.findall(r"^# .* wrong in round.*$", text, re.M))
+
+
+def one(p, image, limit):
+    """Run one boot; add to p what became of it."""
+    kernel = p["what"] in KERNEL
+    m = machine.topology(p["machine"], p["cpus"], p["threads"],
+                         accel=p["accel"])
+    append = f"{APPEND} {p['append']}"
+    if "torture" in image.name:
+        # nothing of it starts unless it is this one's turn
+        append += " initcall_blacklist=" + ",".join(
+            v[0] for k, v in KERNEL.items() if k != p["what"])
+    job = {"stress": JOB_STRESS, "smt": JOB_SMT}.get(
+        p["what"], JOB_LISTS if p["lists"] else JOB_WAIT) % p
+    error = ""
+    try:
+        r = boot.run_job(m, image, job, append=append, limit=limit,
+                         name=f"torture-{p['arch']}-{p['turn']}",
+                         expect_crash=True)
+        if r.status:
+            error = f"the job ended with {r.status}"
+    except boot.BootFailed as e:
+        r, error = e.result, str(e)
+        if kernel and not r.splats and not r.timed_out:
+            error = ""          # it powers off, which ends the job as well
+    if kernel:
+        error = error or judge_kernel(r.console, p["lists"])
+        p["numbers"] = "; ".join(re.findall(
+            r"onoff: \S+|Writes: +Total: \d+", r.console)[-1:])
+    else:
+        if p["what"] == "stress" and r.status is not None:
+            error = judge_stress(r.output()) or error
+        p["numbers"] = "; ".join(re.findall(r"^# (\d+ rounds.*)$",
+                                            r.output(), re.M))
+    if error:
+        error = "\n".join([error] + [
+            x for s in r.splats for x in s] + r.output().splitlines()[-20:])
+    p.update(host_seconds=round(r.seconds), error=error, ok=not error,
+             console=str(r.console_path.name),
+             splats=[next(filter(console.is_bad, s)) for s in r.splats])
+    return p
+
+
+def main(minutes, arches, profile="", seed=None):
+    """Boots in turn, the architectures side by side, for so many minutes; a
+    turn that has begun is finished. Writes out/torture.{ktap,json}."""
+    try:
+        minutes = float(minutes or 30)
+        seed = int(seed) if seed else random.SystemRandom().randrange(1 << 30)
+    except ValueError:
+        raise LabError(f"MINUTES={minutes} SEED={seed}: numbers are "
+                       "needed") from None
+    for a in arches:
+        check_profile(profile, check_arch(a))
+    profile = "+".join(filter(None, (profile, "torture")))
+    images = {a: kernels.build("patched", a, profile) for a in arches}
+    slow = profile.startswith(("debug", "kcsan"))
+    say(f"== torture for {minutes:g} minutes; again: make torture "
+        f"MINUTES={minutes:g} SEED={seed}"
+        + (f" ARCH={arches[0]}" if len(arches) == 1 else "")
+        + (f" PROFILE={profile.split('+')[0]}" if slow else ""))
+    rep, done, n, t0 = Report(), [], 0, time.monotonic()
+    try:
+        while not n or time.monotonic() - t0 < 60 * minutes:
+            todo = [plan(seed, n, a, slow) for a in arches]
+            for p in todo:
+                say(f"   {describe(p)}")
+            for p in boot.side_by_side(
+                    one, [(p, images[p["arch"]], 2400 if slow else 1200)
+                          for p in todo], len(todo)):
+                rep.add(describe(p), p["ok"], p["error"])
+                say(f"   {p['numbers']}, {human(p['host_seconds'])}")
+                done.append(p)
+                write_atomic(OUT / "torture.json", json.dumps(
+                    {"seed": seed, "minutes": minutes, "profile": profile,
+                     "boots": done}, indent=1))
+            n += 1
+    finally:
+        status = rep.finish()
+    return status

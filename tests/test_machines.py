@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""'make machines' without a guest: the cases, and that what is missing or
+wrong in a boot is a failure."""
+
+import subprocess
+import types
+
+import pytest
+
+from conftest import TOP
+from lab import boot, common, machine, machines
+from lab.common import LabError
+
+EVERY = machines.cases(list(common.ARCHES))
+GOOD = {"synchronize_rcu_expedited": "1", "stop_machine_cpuslocked": "1",
+        "build_sched_domains": "1"}
+
+
+def case(name):
+    return next(c for c in EVERY if c.name == name)
+
+
+def result(checks=(), counts=(), console="", status=0, **of):
+    r = boot.Result()
+    r.records = [{"t": "check", "name": n, "ok": ok} for n, ok in checks]
+    r.records += [{"t": "counts", "op": op, **c} for op, c in counts]
+    r.records += [{"t": t, **x} for t, xs in of.items() for x in xs]
+    r.console, r.status = console, status
+    return r
+
+
+def bad(monkeypatch, c, r):
+    """The names of what fails when a boot of the case gives r."""
+    monkeypatch.setattr(boot, "run_job", lambda *a, **kw: r)
+    image = types.SimpleNamespace()
+    monkeypatch.setattr(machines, "_disk", lambda c, i, t: (c.machine, {}))
+    return [name for name, ok, _ in machines.run(c, image) if not ok]
+
+
+def test_names_are_unique():
+    names = [c.name for c in EVERY]
+    assert len(set(names)) == len(names)
+
+
+def test_selection():
+    def names(only, *arches):
+        return [c.name for c in machines.cases(arches or common.ARCHES, only)]
+    assert all("q35" in n for n in names("", "x86_64"))
+    assert names("leak") == ["pseries-8 leak", "q35-4 leak"]
+    assert names("powernv9-16,q35-8 suspend", "x86_64") == ["q35-8 suspend"]
+    with pytest.raises(LabError, match="no case"):
+        names("no such thing")
+
+
+@pytest.mark.parametrize("job", sorted(
+    n for n in dir(machines) if n.startswith("JOB_")))
+def test_jobs_are_bash(job):
+    subprocess.run(["bash", "-n"], input=getattr(machines, job), text=True,
+                   check=True, cwd=TOP)
+
+
+def test_every_case_has_a_command_line():
+    for c in EVERY:
+        assert machine.command(c.machine, "k", "r", "l", "j", "res", "q")
+
+
+def test_good_and_bad_boots(monkeypatch):
+    c = case("q35-8 threads=2")
+    checks = [(n, "1") for n in c.results]
+    counts = [("off", GOOD),
+              ("on", {**GOOD, "synchronize_rcu_expedited": "0"})]
+    what = "grace periods, expedited ones, stops and rebuilds"
+    assert not bad(monkeypatch, c, result(checks, counts))
+    # not told, told to be bad, not asked for
+    assert bad(monkeypatch, c, result(checks[1:], counts)) == [c.results[0]]
+    assert bad(monkeypatch, c, result([(n, "0") for n, _ in checks], counts)
+               ) == list(c.results)
+    assert bad(monkeypatch, c, result(checks + [("new", "1")], counts)
+               ) == ["new"]
+    assert bad(monkeypatch, c, result(checks, counts[:1])) == [what]
+    more = [("off", {**GOOD, "synchronize_rcu_normal": "1"}), counts[1]]
+    assert bad(monkeypatch, c, result(checks, more)) == [what]
+    assert bad(monkeypatch, c, result(checks, counts, status=1)
+               ) == ["runs to its end, no splat"]
+
+
+def test_only_the_crash_may_complain(monkeypatch):
+    c = case("q35-4 crash while CPUs wait")
+    checks = [(n, "1") for n in c.results]
+    first = "Linux version 1\nKernel panic - not syncing: sysrq\n"
+    ends = ["runs to its end, no splat"]
+    assert not bad(monkeypatch, c, result(
+        checks, console=first + "Linux version 1\nall is well\n"))
+    assert bad(monkeypatch, c, result(checks, console="nothing")) == ends
+    assert bad(monkeypatch, c, result(
+        checks, console=first + "Linux version 1\nBUG: no\n")) == ends
+
+
+def test_memory_that_grows(monkeypatch):
+    c = case("q35-4 leak")
+    checks = [(n, "1") for n in c.results]
+    a = {k: "99000" for k in (*machines.LEAK, "ioremaps", "vmallocs",
+                              "MemFree")}
+
+    def judged(**more):
+        return bad(monkeypatch, c, result(checks, memory=[
+            {"when": "10", **a}, {"when": "more", **a, **more}]))
+    assert not judged()
+    assert judged(SUnreclaim="102000") == ["memory is as it was"]
+    assert judged(vmallocs="99100") == ["memory is as it was"]
+    assert judged(MemFree="9000") == ["memory is as it was"]
+    assert bad(monkeypatch, c, result(checks)) == ["memory is as it was"]
+
+
+def test_sysfs_is_compared():
+    judge = machines._same({})
+
+    def failed(boot_, again):
+        r = result()
+        r.files = {"boot": boot_, "again": again}
+        return [ok for _, ok, _ in judge(r)]
+    assert failed(b"topology 1\n", b"topology 1\n") == [True, True]
+    assert failed(b"topology 1\n", b"topology 2\n") == [True, False]
+    assert failed(b"", b"topology 1\n") == [False, True]
