@@ -381,7 +381,7 @@ def check_debug(rep, arches):
         m = _machine(arch)
         boots.append((f"{m.name()}-debug", m, image, JOB_DEBUG))
     for m, r in _boot_all(rep, "both debug: SMT and hotplug loops, selftests",
-                          400, boots, 2400):
+                          1300, boots, 3000):
         add_ktap(rep, f"{m.name()}-debug",
                  r.files.get("kselftest", b"").decode(), "kselftest")
         online = [x["online"] for x in r.of("checked")]
