@@ -18,7 +18,7 @@ LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench model tables \
-	test machines torture bisect-check clean
+	test machines torture bisect-check compile-matrix clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -44,6 +44,7 @@ help:
 	@echo 'make torture   boots with random hotplug for MINUTES=30 [ARCH=]'
 	@echo '               [PROFILE=debug|kcsan] [SEED=]'
 	@echo 'make bisect-check  build and boot after every patch; resumes'
+	@echo 'make compile-matrix  other configurations and architectures [ONLY=]'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
 	@echo '               ~/.cache/cpuhp-lab)'
@@ -84,5 +85,7 @@ torture:
 		$(if $(SEED),--seed '$(SEED)')
 bisect-check:
 	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)')
+compile-matrix:
+	$(LAB) compile-matrix $(SRC) $(if $(ONLY),--only '$(ONLY)')
 clean:
 	rm -rf out

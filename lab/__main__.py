@@ -119,6 +119,12 @@ def cmd_machines(a):
     return machines.main(a.arch, a.only)
 
 
+def cmd_compile_matrix(a):
+    from . import matrix
+    _tree(a)
+    return matrix.main(a.only)
+
+
 def cmd_boot(a):
     from . import bench
     _tree(a)
@@ -174,6 +180,7 @@ def main():
     add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "--only")
     add("machines", cmd_machines, "--arch", "--only")
+    add("compile-matrix", cmd_compile_matrix, "--only")
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed")
     add("bisect-check", cmd_bisect, "--arch")
     a = p.parse_args()
