@@ -8,8 +8,6 @@
  *                             the program's stdout is discarded
  *   labctl gap FILE TEXT      one write(2); prints the longest time for which
  *                             a real-time task on CPU 0 did not run meanwhile
- *   labctl lock FILE TEXT     one write(2); prints the longest time for which
- *                             another task waited for cpus_read_lock()
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
  *   labctl poweroff | reboot
@@ -139,27 +137,7 @@ static void watch_gap(struct watch *w)
 	}
 }
 
-/* Turning a static key off takes cpus_read_lock(), also when it is off */
-static void watch_lock(struct watch *w)
-{
-	int fd = open("/proc/sys/kernel/sched_schedstats", O_WRONLY);
-	long long t0;
-
-	do {
-		t0 = now();
-		if (fd < 0 || pwrite(fd, "0\n", 2, 0) != 2) {
-			perror("sched_schedstats");
-			w->failed = 1;
-			return;
-		}
-		if (w->ready)
-			longest(w, now() - t0);
-		w->ready = 1;
-		usleep(100);
-	} while (!w->stop);
-}
-
-/* Prints what one of the above saw while FILE is written to */
+/* Prints what the above saw while FILE is written to */
 static int do_watched(void (*func)(struct watch *w), const char *file,
 		      const char *text)
 {
@@ -239,8 +217,6 @@ int main(int argc, char **argv)
 		return do_write(argv[2], argv[3]);
 	if (!strcmp(cmd, "gap") && argc == 4)
 		return do_watched(watch_gap, argv[2], argv[3]);
-	if (!strcmp(cmd, "lock") && argc == 4)
-		return do_watched(watch_lock, argv[2], argv[3]);
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
 	if (!strcmp(cmd, "now") && argc == 2)
@@ -254,6 +230,6 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|gap|lock|now|json|poweroff|reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|now|json|poweroff|reboot\n");
 	return 2;
 }
