@@ -113,6 +113,8 @@ class Report:
     """Counts and prints results; the KTAP of the whole run goes to
     out/test.ktap."""
 
+    ktap = "test.ktap"
+
     def __init__(self):
         self.lines = []
         self.passed = self.failed = 0
@@ -131,7 +133,7 @@ class Report:
                 print(f"      {x}", flush=True)
 
     def finish(self):
-        write_atomic(OUT / "test.ktap", "\n".join(
+        write_atomic(OUT / self.ktap, "\n".join(
             ["KTAP version 1", f"1..{self.passed + self.failed}"]
             + self.lines) + "\n")
         print(f"{self.passed} passed, {self.failed} failed", flush=True)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import check, kernels
-from .common import (LINUX, OUT, LabError, cache_dir, git, locked, need_space,
-                     run, say, step, write_atomic)
+from .common import (LINUX, LabError, cache_dir, git, locked, need_space, run,
+                     say, step)
 
 # Debian's compilers. That for ppc64le makes code for every powerpc.
 CROSS = {"x86": "", "powerpc": "powerpc64le-linux-gnu-",
@@ -106,13 +106,7 @@ lab-list: ; @:
 
 class Report(check.Report):
     """Goes to out/matrix.ktap."""
-
-    def finish(self):
-        write_atomic(OUT / "matrix.ktap", "\n".join(
-            ["KTAP version 1", f"1..{self.passed + self.failed}"]
-            + self.lines) + "\n")
-        print(f"{self.passed} passed, {self.failed} failed", flush=True)
-        return 1 if self.failed or not self.passed else 0
+    ktap = "matrix.ktap"
 
 
 class Build:
