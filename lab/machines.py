@@ -581,15 +581,15 @@ COUNTED = ("GP", "GP exp", "stops", "rebuilds")
 def _counts(m):
     """The calls for taking all threads but one of each core of a machine
     offline and online, without SMT all CPUs but one."""
-    gp = up = 0
+    gp = node = up = 0
     if m.threads == 1 and m.nodes > 1:
-        gp = 1              # sched_reset_numa(), a node without CPUs
+        node = 1            # sched_reset_numa(), a node without CPUs
     if m.type.startswith("powernv"):
         # sugov_stop(), for each CPU. A policy is a core.
-        gp += m.cpus - m.cpus // m.threads
+        gp = m.cpus - m.cpus // m.threads
     if m.type == "q35":
         up = 1              # the MTRRs
-    return {"off": (gp, 1, 1, 1), "on": (gp, 0, up, 1)}
+    return {"off": (gp, 1 + node, 1, 1), "on": (gp, node, up, 1)}
 
 
 # KiB that a thousand cycles may cost; 128 bytes for each CPU that goes and
