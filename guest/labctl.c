@@ -8,6 +8,8 @@
  *                             the program's stdout is discarded
  *   labctl gap FILE TEXT      one write(2); prints the longest time for which
  *                             a real-time task on CPU 0 did not run meanwhile
+ *   labctl lockwait FILE TEXT one write(2); prints how long somebody on CPU 0
+ *                             who needs cpus_read_lock() waited at the longest
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
  *   labctl poweroff | reboot
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/reboot.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -137,6 +140,38 @@ static void watch_gap(struct watch *w)
 	}
 }
 
+/*
+ * A task which needs cpus_read_lock() again and again. /proc/vmstat takes it
+ * for each read from the start, to sum up the events of the CPUs online; that
+ * sends no IPI and waits for nobody else. It sleeps in between, for an emulator
+ * lets others wait while a CPU spins: so what it sees may be short by that.
+ */
+static void watch_lock(struct watch *w)
+{
+	char buf[64];
+	long long t0;
+	cpu_set_t set;
+	int fd;
+
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || sched_setaffinity(0, sizeof(set), &set) ||
+	    prctl(PR_SET_TIMERSLACK, 1)) {
+		perror("lockwait");
+		w->failed = 1;
+		return;
+	}
+	w->ready = 1;
+	while (!w->stop && !w->failed) {
+		t0 = now();
+		if (pread(fd, buf, sizeof(buf), 0) <= 0)
+			w->failed = 1;
+		longest(w, now() - t0);
+		usleep(100);
+	}
+}
+
 /* Prints what the above saw while FILE is written to */
 static int do_watched(void (*func)(struct watch *w), const char *file,
 		      const char *text)
@@ -217,6 +252,8 @@ int main(int argc, char **argv)
 		return do_write(argv[2], argv[3]);
 	if (!strcmp(cmd, "gap") && argc == 4)
 		return do_watched(watch_gap, argv[2], argv[3]);
+	if (!strcmp(cmd, "lockwait") && argc == 4)
+		return do_watched(watch_lock, argv[2], argv[3]);
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
 	if (!strcmp(cmd, "now") && argc == 2)
@@ -230,6 +267,7 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|gap|now|json|poweroff|reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|lockwait|now|json|poweroff|"
+		"reboot\n");
 	return 2;
 }
