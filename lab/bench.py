@@ -10,7 +10,7 @@ import threading
 import time
 import tomllib
 
-from . import boot, kernels, machine
+from . import boot, kernels, machine, reports
 from .common import (OUT, TOP, LabError, check_arch, human, say,
                      write_atomic)
 
@@ -40,9 +40,13 @@ def load(name):
         s = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as e:
         raise LabError(f"{path}: {e}") from None
-    for key in ("title", "machine", "op"):
-        if key not in s:
+    s.setdefault("op", [])
+    for key in ("title", "machine", "job" if "job" in s else "op"):
+        if not s.get(key):
             raise LabError(f"{path} has no '{key}'")
+    if s.get("report", "") not in ("", *reports.TABLES):
+        raise LabError(f"{path}: there is no report '{s['report']}', only "
+                       + ", ".join(reports.TABLES))
     for op in s["op"]:
         if "name" not in op or "run" not in op:
             raise LabError(f"{path}: every op needs 'name' and 'run'")
@@ -61,21 +65,40 @@ def machines(scenario, cpus=None, arch=None, full=False):
             accel = machine.check_accel(
                 os.environ.get("ACCEL") or m.get("accel", "icount"),
                 machine.MACHINES[m["type"]]["arch"])
-            out.append(machine.topology(
-                m["type"], n, m.get("threads", 0), m.get("nodes", 0),
-                accel=accel, append=m.get("append", ""),
-                idle=m.get("idle", ""), boot=m.get("boot", "")))
+            own = {m.get("boot", ""): ""}
+            for name, append in scenario.get("boots", own).items():
+                append = f"{m.get('append', '')} {append}".strip()
+                out.append(machine.topology(
+                    m["type"], n, m.get("threads", 0), m.get("nodes", 0),
+                    accel=accel, append=append, idle=m.get("idle", ""),
+                    boot=name))
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
                        f"ARCH={arch}")
     return out
 
 
-def _ops(scenario, m):
-    """The operations which a machine of the scenario does, in order."""
+def _ops(scenario, m, variant=""):
+    """The operations which a machine of the scenario does, in order, with any
+    kernel or this one."""
     return [op for op in scenario["op"]
             if op.get("machine", m.type) == m.type
-            and op.get("boot", m.boot) == m.boot]
+            and op.get("boot", m.boot) == m.boot
+            and (not variant or op.get("variant", variant) == variant)]
+
+
+def variants(scenario):
+    """The kernels of a scenario."""
+    return tuple(scenario.get("variants", kernels.VARIANTS))
+
+
+def image(scenario, variant, arch):
+    """The image of a variant, which may be one that the scenario defines: the
+    series up to the patch of that subject."""
+    subject = scenario.get("commits", {}).get(variant)
+    if subject:
+        return kernels.build("base", arch, commit=kernels.patch(subject))
+    return kernels.build(variant, arch)
 
 
 def boots(scenario, m):
@@ -84,7 +107,7 @@ def boots(scenario, m):
     unless the scenario is 'fresh': then each has its own. treatment is ''
     for all of them; counted: whether calls are counted, None for both."""
     if not scenario.get("fresh"):
-        return [(v, "", None) for v in kernels.VARIANTS]
+        return [(v, "", None) for v in variants(scenario)]
     if not _ops(scenario, m):       # nothing but the time to user space
         return [("base", "base", False), ("patched", "patched", False)]
     return [("patched" if t == "patched" else "base", t, c)
@@ -94,12 +117,15 @@ def boots(scenario, m):
 def job_text(scenario, m, variant, treatment="", counted=None):
     """The bash job for one boot: a warm-up cycle, 'repeat' timed cycles with
     the treatments taking turns, one counted cycle each. With a treatment
-    given, one cycle of that one, timed or counted, and no warm-up."""
-    ops = _ops(scenario, m)
+    given, one cycle of that one, timed or counted, and no warm-up. A scenario
+    may have a job of its own instead."""
+    if "job" in scenario:
+        return scenario["job"]
+    ops = _ops(scenario, m, variant)
     run = lambda op: op.get("run_base", op["run"]) if variant == "base" \
         else op["run"]
     treatments = [treatment] if treatment else \
-        ["base", "expedited"] if variant == "base" else ["patched"]
+        ["base", "expedited"] if variant == "base" else [variant]
     cycles = range(1, 2) if treatment else range(scenario.get("repeat", 3) + 1)
     more = [f for fs in scenario.get("counts", {}).values() for f in fs]
     lines = [f"COUNTED_MORE='{' '.join(more)}'", scenario.get("setup", "")]
@@ -133,7 +159,8 @@ def _check_sample(scenario, m, rec):
     an operation that takes CPUs offline is negative."""
     what = next(o for o in scenario["op"] + scenario["machine"]
                 if rec["op"] in (o.get("name"), o.get("boot"))
-                and ("type" in o) == (rec["op"] == m.boot))
+                and ("type" in o) == (rec["op"] == m.boot)) \
+        if "job" not in scenario else {}
     want = what.get("online")
     if want is None:
         return
@@ -176,7 +203,9 @@ def run_one(scenario, m, variant, image, treatment="", counted=None):
                  if k not in ("t", "op", "treatment", "status")}
         counts.append({"op": rec["op"], "treatment": rec["treatment"],
                        "calls": calls})
-    if not samples and not counts:
+    stats = [{k: v for k, v in rec.items() if k != "t"}
+             for rec in r.of("stats")]
+    if not samples and not counts and not stats:
         raise LabError(f"{name}: no sample came back; console: "
                        f"{r.console_path}")
     with _print_lock:
@@ -189,7 +218,7 @@ def run_one(scenario, m, variant, image, treatment="", counted=None):
             "release": boot_rec["release"], "tree": meta["tree"],
             "config_hash": meta["config_hash"], "compiler": meta["compiler"],
             "host_seconds": round(r.seconds, 1), "samples": samples,
-            "counts": counts}
+            "counts": counts} | ({"stats": stats} if stats else {})
 
 
 def measure(scenario, cpus=None, arch=None, full=False):
@@ -197,9 +226,9 @@ def measure(scenario, cpus=None, arch=None, full=False):
     document. Two guests run at a time where there are two CPUs: virtual time
     does not notice (icount); with other accelerators one at a time."""
     ms = machines(scenario, cpus, arch, full)
-    images = {(v, a): kernels.build(v, a)
+    images = {(v, a): image(scenario, v, a)
               for a in dict.fromkeys(m.arch for m in ms)
-              for v in kernels.VARIANTS}
+              for v in variants(scenario)}
     for a in dict.fromkeys(m.arch for m in ms):     # make them beforehand
         boot.guest.rootfs(a), boot.guest.lab_disk(a)
     work = [(m, *b) for m in ms for b in boots(scenario, m)]
@@ -215,6 +244,7 @@ def measure(scenario, cpus=None, arch=None, full=False):
             + (", virtual (icount)" if workers > 1 or all(
                 m.accel == "icount" for m in ms) else ""),
             "counts": scenario.get("counts", {}),
+            "report": scenario.get("report", ""),
             "qemu": {a: machine.qemu_version(a)
                      for a in dict.fromkeys(m.arch for m in ms)},
             "runs": runs}
@@ -250,7 +280,10 @@ def _ms(x):
 
 
 def table(doc):
-    """The result as text, 80 columns: times, then counts."""
+    """The result as text, 80 columns: times, then counts. Some scenarios have
+    a table of their own."""
+    if doc.get("report"):
+        return reports.TABLES[doc["report"]](doc)
     rs = rows(doc)
     n = max((len([s for s in r["samples"] if s["op"] == r["samples"][0]["op"]
                   and s["treatment"] == r["samples"][0]["treatment"]])
@@ -282,6 +315,8 @@ def table(doc):
 def plot(doc, path):
     """Cost against the number of CPUs, as PNG; one panel an operation.
     Returns False when there is only one size, so nothing to plot."""
+    if doc.get("report"):
+        return False
     rs = rows(doc)
     sizes = {}
     for r in rs:

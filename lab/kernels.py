@@ -81,6 +81,17 @@ def wanted_commit(variant):
     return series.head()
 
 
+def patch(subject):
+    """The commit of a patch of the series, by its subject."""
+    series.check_tree()
+    for line in git("log", "--format=%H %s", "base..HEAD",
+                    cwd=LINUX).splitlines():
+        commit, _, have = line.partition(" ")
+        if have == subject:
+            return commit
+    raise LabError(f"linux/ has no patch '{subject}'; has it another name now?")
+
+
 def build_key(commit, arch, profile=""):
     """What an image depends on: the commit's tree without documentation and
     selftests, the compiler, the configuration."""

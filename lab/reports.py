@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Scenarios with a table of their own: what a mail measured on hardware, done
+again here and printed with the mail's numbers (bench/reference.toml)."""
+
+import statistics
+import tomllib
+
+from .common import TOP
+
+REFERENCE = TOP / "bench" / "reference.toml"
+
+
+def reference(name):
+    """What the mail has, a table of bench/reference.toml."""
+    return tomllib.loads(REFERENCE.read_text())[name]
+
+
+def _kind(doc):
+    return "virtual ms" if "virtual" in doc["clock"] else "ms"
+
+
+def _ms(x, digits=3):
+    """At most seven characters: 0.352, 9.281, 785.960, 1234.6"""
+    if x is None:
+        return "-"
+    return f"{x:.{digits}f}" if x < 1000 else f"{x:.1f}"
+
+
+# ---- slow CPUs at bringup -----------------------------------------------
+
+SECTIONS = ("prepare", "kick", "bringup", "online", "total")
+
+
+def sections(run, when):
+    """{section: (total, avg/CPU, min, max)} in ms of a boot, 'boot' or
+    'runtime'."""
+    out = {}
+    for s in run["stats"]:
+        n = int(s["count"])
+        if s["when"] == when and n:
+            total, low, high = (int(s[k]) / 1e6
+                                for k in ("total", "min", "max"))
+            out[s["section"]] = (total, total / n, low, high)
+    return out
+
+
+def _pair(rows, width=36):
+    """Lines of two tables side by side, each {section: (4 numbers)}."""
+    out = [(f"{'':<8}" + "".join(f"{side + ':':<{width}}" for side in rows)
+            ).rstrip()]
+    out.append(f"{'':<8}" + "".join(
+        f"{'total':>9}{'avg/CPU':>9}{'min':>8}{'max':>8}  " for _ in rows)
+        .rstrip())
+    for s in SECTIONS:
+        if any(s in r for r in rows.values()):
+            out.append(f"{s:<8}" + "".join(
+                "".join(f"{_ms(x):>{w}}" for x, w in
+                        zip(r.get(s, [None] * 4), (9, 9, 8, 8))) + "  "
+                for r in rows.values()).rstrip())
+    return out
+
+
+def bringup(doc):
+    """How long CPUs that answer late take, one by one and side by side."""
+    runs = {}
+    for run in doc["runs"]:
+        delay, how = run["boot"].split(", ")
+        runs.setdefault((run["machine"], run["cpus"], run["threads"]),
+                        {}).setdefault(delay, {})[how] = run
+    out = [f"{doc['title']} ({_kind(doc)})", "",
+           f"{'':<28}{'boot:':<26}{'runtime:'}".rstrip(),
+           f"{'machine':<10}{'CPUs':>5}{'delay':>7}" + 2 * (
+               f"{'serial':>10}{'parallel':>10}{'':>6}")]
+    out[-1] = out[-1].rstrip()
+    for (mach, cpus, _), delays in runs.items():
+        for delay, pair in delays.items():
+            cells = [sections(pair[how], when).get("operation", [None])[0]
+                     for when in ("boot", "runtime")
+                     for how in ("serial", "parallel")]
+            a, b, c, d = (f"{_ms(x, 1):>10}" for x in cells)
+            out.append(f"{mach:<10}{cpus:>5}{delay:>7}{a}{b}{'':>6}{c}{d}")
+    for (mach, cpus, threads), delays in runs.items():
+        for delay, pair in delays.items():
+            for when in ("boot", "runtime"):
+                out += ["", f"{mach}, {cpus} CPUs, {threads} threads a core, "
+                        f"delay {delay}, {when}"]
+                out += _pair({how: sections(run, when)
+                              for how, run in pair.items()})
+    mail = reference("bringup")
+    out += ["", f"2023-04 mail: {mail['cpus']} CPUs of an x86 at boot, before "
+            "and with parallel bringup"]
+    out += _pair({how: mail[how] for how in ("serial", "parallel")})
+    return "\n".join(out) + "\n"
+
+
+# ---- all CPUs but one, under treatments ---------------------------------
+
+TREATMENTS = {"base": "base",
+              "cpuidle-without": "no grace period in cpuidle",
+              "cpuidle-expedited-there": "expedited in cpuidle",
+              "expedited": "base, rcu_expedited",
+              "patched": "patched",
+              "one write": "patched, in one write"}
+
+
+def treatments(doc):
+    """All CPUs but one: ours beside the mail's, and what each gains."""
+    mail = reference("treatments")
+    by = {}
+    for run in doc["runs"]:
+        for s in run["samples"]:
+            way, _, one = s["op"].partition(", ")
+            by.setdefault((run["machine"], run["cpus"]), {}).setdefault(
+                way, {}).setdefault(one or s["treatment"], []).append(
+                    s["ns"] / 1e6)
+    out = [f"{doc['title']}: lab in {_kind(doc)}, POWER9 (2023-03 mail) in s"]
+    for (mach, cpus), ways in by.items():
+        for way, found in ways.items():
+            out += ["", f"{f'{cpus - 1} CPUs {way}':<30}"
+                    f"{f'{mach} {cpus}':>14}{'less by':>10}"
+                    f"{'POWER9 ' + str(mail['cpus']):>14}{'less by':>10}"]
+            base = statistics.median(found["base"])
+            for t, name in TREATMENTS.items():
+                x = statistics.median(found[t]) if t in found else None
+                y = mail[way].get(t)
+                less = lambda v, b: "" if v is None or v == b else \
+                    f"{100 * (1 - v / b):.1f} %"
+                out.append((f"{name:<30}{_ms(x, 1):>14}{less(x, base):>10}"
+                            f"{_ms(y):>14}{less(y, mail[way]['base']):>10}"
+                            ).rstrip())
+    return "\n".join(out) + "\n"
+
+
+# ---- the stop phase -----------------------------------------------------
+
+def stop(doc):
+    """One stop_machine() by the number of CPUs; the mail's beside it."""
+    mail = reference("stop")
+    by = {}
+    for run in doc["runs"]:
+        for s in run["stats"]:
+            by.setdefault(run["cpus"], {}).setdefault(
+                (run["variant"], s["function"]), []).append(
+                    float(s["us"]) / 1e3 / int(s["calls"]))
+    out = [f"{doc['title']} ({_kind(doc)})", "",
+           f"{'':>6}{'stop_machine()':>18}{'multi_cpu_stop()':>22}"
+           f"{'POWER7, loaded (2013-02)':>30}",
+           f"{'CPUs':>6}{'base':>9}{'patched':>9}{'base':>13}{'patched':>9}"
+           f"{'mainline':>17}{'that series':>13}"]
+    for cpus, found in sorted(by.items()):
+        cells = [statistics.median(found[v, f]) if (v, f) in found else None
+                 for f in ("stop_machine_cpuslocked", "multi_cpu_stop")
+                 for v in ("base", "patched")]
+        a, b, c, d = (_ms(x, 2) for x in cells)
+        e, f = (_ms(x, 2) for x in mail.get(str(cpus), (None, None)))
+        out.append(f"{cpus:>6}{a:>9}{b:>9}{c:>13}{d:>9}{e:>17}{f:>13}")
+    return "\n".join(out) + "\n"
+
+
+TABLES = {"bringup": bringup, "treatments": treatments, "stop": stop}

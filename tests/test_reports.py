@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tables beside those of mails, and that the pages show what is recorded."""
+
+import json
+import re
+
+import pytest
+
+from conftest import TOP
+from lab import bench, kernels, reports
+from lab.common import LabError
+
+
+def stats(n, ms):
+    """What the guest sends of a boot and of a write: n CPUs, each ms long."""
+    return [{"when": when, "section": s, "count": str(1 if s == "operation"
+                                                      else n),
+             "total": str(int(n * ms * 1e6)), "min": str(int(ms * 1e6)),
+             "max": str(int(2 * ms * 1e6))}
+            for when in ("boot", "runtime")
+            for s in ("prepare", "bringup", "online", "total", "operation")]
+
+
+def bringup_doc():
+    return {"scenario": "x", "title": "T", "report": "bringup",
+            "clock": "virtual (icount)", "runs": [
+                {"machine": "pseries", "cpus": 16, "threads": 4,
+                 "boot": f"8 ms, {how}", "samples": [], "counts": [],
+                 "stats": stats(15, ms)}
+                for how, ms in (("serial", 8.5), ("parallel", 0.5))]}
+
+
+def test_bringup_has_both_ways_side_by_side_and_the_mail():
+    text = bench.table(bringup_doc())
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[4].split() == ["pseries", "16", "8", "ms", "127.5", "7.5",
+                                "127.5", "7.5"]
+    row = next(x for x in lines if x.startswith("prepare"))
+    assert row.split() == ["prepare", "127.500", "8.500", "8.500", "17.000",
+                           "7.500", "0.500", "0.500", "1.000"]
+    assert lines[-1].split() == ["total", "785.960", "7.081", "3.752",
+                                 "36.098", "84.274", "0.759", "0.408",
+                                 "21.240"]
+    assert not any(x.startswith("kick") for x in lines)
+    assert not bench.plot(bringup_doc(), None)
+
+
+def test_treatments_are_printed_with_those_of_the_mail():
+    took = {"base": 100, "expedited": 10, "cpuidle-without": 60,
+            "cpuidle-expedited-there": 70, "patched": 20}
+    doc = {"scenario": "x", "title": "T", "report": "treatments",
+           "clock": "virtual (icount)", "runs": [{
+               "machine": "pseries", "cpus": 32, "samples": [
+                   {"op": way, "treatment": t, "cycle": 1, "ns": ms * 10**6}
+                   for way in ("off", "on") for t, ms in took.items()]
+               + [{"op": "off, one write", "treatment": "patched",
+                   "cycle": 1, "ns": 2 * 10**6}]}]}
+    text = bench.table(doc)
+    assert max(map(len, text.splitlines())) <= 80
+    find = lambda s: [x[len(s):].split() for x in text.splitlines()
+                      if x.startswith(s)]
+    assert find("31 CPUs off")[0][:2] == ["pseries", "32"]
+    assert find("base  ")[0] == ["100.0", "17.945"]
+    assert find("no grace period in cpuidle")[0] == [
+        "60.0", "40.0", "%", "10.259", "42.8", "%"]
+    assert find("patched, in one write") == [["2.0", "98.0", "%", "-"],
+                                             ["-", "-"]]
+
+
+def test_stop_takes_the_mean_of_all_cpus_and_the_median_of_rounds():
+    doc = {"scenario": "x", "title": "T", "report": "stop",
+           "clock": "virtual (icount)", "runs": [
+               {"cpus": 8, "variant": v, "stats": [
+                   {"function": f, "calls": n, "us": str(us * k)}
+                   for k in (1, 2, 30)
+                   for f, n, us in (("stop_machine_cpuslocked", "1", 1000),
+                                    ("multi_cpu_stop", "8", 4000))]}
+               for v in ("base", "patched")]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["8", "2.00", "2.00", "1.00", "1.00",
+                                 "17.04", "7.73"]
+
+
+def test_pages_show_the_recorded_results():
+    seen = []
+    for page in bench.pages():
+        text = page.read_text()
+        for name in re.findall(r"<!-- results:(\S+) -->", text):
+            doc = json.loads((bench.RESULTS / f"{name}.json").read_text())
+            assert bench.in_readme(text, name, bench.table(doc)) == text
+            seen.append(doc.get("report"))
+    assert "bringup" in seen
+
+
+def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
+    s = bench.load("ap-delay")
+    ms = bench.machines(s, arch="ppc64le")
+    assert {m.boot for m in ms} == set(s["boots"])
+    assert ms[-1].append == "cpuhp.stats=1 cpuhp.ap_delay_us=8000"
+    assert len({m.name() for m in ms}) == len(ms)
+    assert bench.boots(s, ms[0]) == [("patched", "", None)]
+    assert bench.job_text(s, ms[0], "patched") == s["job"]
+    bench._check_sample(s, ms[0], {"op": ms[0].boot, "online": "0-3"})
+
+    s = bench.load("treatments")
+    m = bench.machines(s)[0]
+    assert "one write" in bench.job_text(s, m, "patched")
+    only = bench.job_text(s, m, "cpuidle-without")
+    assert "one write" not in only and "as_treatment cpuidle-without" in only
+    assert set(reports.TREATMENTS) - {"one write"} == {
+        "expedited", *bench.variants(s)}
+    built = []
+    monkeypatch.setattr(kernels, "build",
+                        lambda v, a, commit=None: built.append((v, commit)))
+    monkeypatch.setattr(kernels, "patch", lambda subject: subject[:8])
+    for v in bench.variants(s):
+        bench.image(s, v, "ppc64le")
+    assert built == [("base", None), ("base", "cpuidle:"),
+                     ("base", "cpuidle:"), ("patched", None)]
+
+
+def test_patches_of_a_scenario_are_in_the_series():
+    have = "".join(p.read_text()[:2000].replace("\n ", " ")
+                   for p in (TOP / "patches").glob("0*.patch"))
+    for path in bench.SCENARIOS.glob("*.toml"):
+        for subject in bench.load(path.stem).get("commits", {}).values():
+            assert subject in have
+
+
+def test_wrong_report_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "SCENARIOS", tmp_path)
+    (tmp_path / "x.toml").write_text(
+        'title = "x"\nreport = "nix"\njob = "true"\n'
+        '[[machine]]\ntype = "q35"\ncpus = [8]\n')
+    with pytest.raises(LabError, match="no report 'nix'"):
+        bench.load("x")
+
+
+def test_a_patch_is_found_by_its_subject(toy, monkeypatch):
+    monkeypatch.setattr(kernels, "LINUX", toy.linux)
+    from conftest import sh
+    toy.linux.mkdir()
+    sh("git", "init", "-q", cwd=toy.linux)
+    toy.commit("core.c", "a\n", "base")
+    sh("git", "tag", "base", cwd=toy.linux)
+    toy.commit("core.c", "b\n", "one: two")
+    assert kernels.patch("one: two") == sh("git", "rev-parse", "HEAD",
+                                           cwd=toy.linux).strip()
+    with pytest.raises(LabError, match="no patch 'one'"):
+        kernels.patch("one")
