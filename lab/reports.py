@@ -104,29 +104,36 @@ TREATMENTS = {"base": "base",
 
 
 def treatments(doc):
-    """All CPUs but one: ours beside the mail's, and what each gains."""
+    """All CPUs but one: ours beside the mail's, and what each gains. GPs are
+    the grace periods waited for: normal/expedited."""
     mail = reference("treatments")
-    by = {}
+    by, gps = {}, {}
     for run in doc["runs"]:
+        mach = (run["machine"], run["cpus"])
         for s in run["samples"]:
             way, _, one = s["op"].partition(", ")
-            by.setdefault((run["machine"], run["cpus"]), {}).setdefault(
-                way, {}).setdefault(one or s["treatment"], []).append(
-                    s["ns"] / 1e6)
+            by.setdefault(mach, {}).setdefault(way, {}).setdefault(
+                one or s["treatment"], []).append(s["ns"] / 1e6)
+        for c in run["counts"]:
+            way, _, one = c["op"].partition(", ")
+            gps[mach, way, one or c["treatment"]] = "/".join(
+                str(c["calls"].get(f"synchronize_rcu_{kind}", 0))
+                for kind in ("normal", "expedited"))
     out = [f"{doc['title']}: lab in {_kind(doc)}, POWER9 (2023-03 mail) in s"]
-    for (mach, cpus), ways in by.items():
+    for mach, ways in by.items():
         for way, found in ways.items():
-            out += ["", f"{f'{cpus - 1} CPUs {way}':<30}"
-                    f"{f'{mach} {cpus}':>14}{'less by':>10}"
-                    f"{'POWER9 ' + str(mail['cpus']):>14}{'less by':>10}"]
+            out += ["", f"{f'{mach[1] - 1} CPUs {way}':<28}"
+                    f"{f'{mach[0]} {mach[1]}':>12}{'less by':>9}{'GPs':>7}"
+                    f"{'POWER9 ' + str(mail['cpus']):>13}{'less by':>9}"]
             base = statistics.median(found["base"])
             for t, name in TREATMENTS.items():
                 x = statistics.median(found[t]) if t in found else None
                 y = mail[way].get(t)
                 less = lambda v, b: "" if v is None or v == b else \
                     f"{100 * (1 - v / b):.1f} %"
-                out.append((f"{name:<30}{_ms(x, 1):>14}{less(x, base):>10}"
-                            f"{_ms(y):>14}{less(y, mail[way]['base']):>10}"
+                out.append((f"{name:<28}{_ms(x, 1):>12}{less(x, base):>9}"
+                            f"{gps.get((mach, way, t), '-'):>7}"
+                            f"{_ms(y):>13}{less(y, mail[way]['base']):>9}"
                             ).rstrip())
     return "\n".join(out) + "\n"
 
@@ -157,4 +164,56 @@ def stop(doc):
     return "\n".join(out) + "\n"
 
 
-TABLES = {"bringup": bringup, "treatments": treatments, "stop": stop}
+# ---- sched domains ------------------------------------------------------
+
+def domains(doc):
+    """A rebuild of the sched domains and its files; the mail's beside it."""
+    mail = reference("domains")
+    by, machines = {}, {}
+    for run in doc["runs"]:
+        key = (run["machine"], run["cpus"])
+        machines[key] = None
+        for s in run["stats"]:
+            by.setdefault((s["function"], *key, run["variant"]), []).append(
+                float(s["us"]) / 1e3)
+    out = [f"{doc['title']} ({_kind(doc)})", "", f"{'':<28}" + "".join(
+        f"{f'{m} {n}':>16}" for m, n in machines)
+        + f"{str(mail['cpus']) + ' CPUs, s':>18}",
+        f"{'function':<28}" + "".join(f"{'base':>8}{'patched':>8}"
+                                      for _ in machines)
+        + f"{'sysctl':>9}{'debugfs':>9}"]
+    for function, theirs in mail["seconds"].items():
+        out.append(f"{function:<28}" + "".join(
+            f"{_ms(statistics.median(by[k]) if k in by else None, 2):>8}"
+            for k in ((function, *m, v) for m in machines
+                      for v in ("base", "patched")))
+            + "".join(f"{_ms(x or None):>{w}}"
+                      for x, w in zip(theirs, (9, 9))))
+    return "\n".join(out) + "\n"
+
+
+# ---- one CPU, under load ------------------------------------------------
+
+def latency(doc):
+    """Shortest and longest offline and online of one CPU; the page's too."""
+    page = reference("latency")
+    by = {run["variant"]: run["stats"] for run in doc["runs"]}
+    first = doc["runs"][0]
+    n = len(first["stats"])
+    out = [f"{doc['title']} ({_kind(doc)})", "",
+           f"{'':<10}" + "".join(f"{x:>20}" for x in (
+               "base", "patched", "ARM (2013-08), ms")),
+           f"{f'of {n}':<10}" + f"{'min':>12}{'max':>8}" * 3]
+    for way in ("up", "down"):
+        cells = []
+        for v in ("base", "patched"):
+            ns = [int(s[way]) / 1e6 for s in by[v]]
+            cells += [min(ns), max(ns)]
+        out.append(f"{'CPU ' + way:<10}" + "".join(
+            f"{_ms(x, 1):>{w}}" for x, w in zip(cells + page[way],
+                                              3 * (12, 8))))
+    return "\n".join(out) + "\n"
+
+
+TABLES = {"bringup": bringup, "treatments": treatments, "stop": stop,
+          "domains": domains, "latency": latency}

@@ -51,7 +51,9 @@ def test_treatments_are_printed_with_those_of_the_mail():
             "cpuidle-expedited-there": 70, "patched": 20}
     doc = {"scenario": "x", "title": "T", "report": "treatments",
            "clock": "virtual (icount)", "runs": [{
-               "machine": "pseries", "cpus": 32, "samples": [
+               "machine": "pseries", "cpus": 32, "counts": [
+                   {"op": "off", "treatment": "base", "calls": {
+                       "synchronize_rcu_normal": 64}}], "samples": [
                    {"op": way, "treatment": t, "cycle": 1, "ns": ms * 10**6}
                    for way in ("off", "on") for t, ms in took.items()]
                + [{"op": "off, one write", "treatment": "patched",
@@ -61,11 +63,11 @@ def test_treatments_are_printed_with_those_of_the_mail():
     find = lambda s: [x[len(s):].split() for x in text.splitlines()
                       if x.startswith(s)]
     assert find("31 CPUs off")[0][:2] == ["pseries", "32"]
-    assert find("base  ")[0] == ["100.0", "17.945"]
+    assert find("base  ")[0] == ["100.0", "64/0", "17.945"]
     assert find("no grace period in cpuidle")[0] == [
-        "60.0", "40.0", "%", "10.259", "42.8", "%"]
-    assert find("patched, in one write") == [["2.0", "98.0", "%", "-"],
-                                             ["-", "-"]]
+        "60.0", "40.0", "%", "-", "10.259", "42.8", "%"]
+    assert find("patched, in one write") == [["2.0", "98.0", "%", "-", "-"],
+                                             ["-", "-", "-"]]
 
 
 def test_stop_takes_the_mean_of_all_cpus_and_the_median_of_rounds():
@@ -83,6 +85,29 @@ def test_stop_takes_the_mean_of_all_cpus_and_the_median_of_rounds():
                                  "17.04", "7.73"]
 
 
+def test_domains_and_latency_have_both_kernels_and_theirs():
+    functions = reports.reference("domains")["seconds"]
+    doc = {"scenario": "x", "title": "T", "report": "domains",
+           "clock": "virtual (icount)", "runs": [
+               {"machine": "pseries", "cpus": n, "variant": v, "stats": [
+                   {"function": f, "calls": "1", "us": str(n * 1000)}
+                   for f in functions]}
+               for n in (8, 32) for v in ("base", "patched")]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-2].split() == ["update_sched_domain_debugfs", "8.00", "8.00",
+                                 "32.00", "32.00", "-", "2.791"]
+    doc = {"scenario": "x", "title": "T", "report": "latency",
+           "clock": "virtual (icount)", "runs": [
+               {"variant": v, "stats": [
+                   {"load": "0", "down": str(ms * 10**6), "up": "1500000"}
+                   for ms in (3, 1, 2)]} for v in ("base", "patched")]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["CPU", "down", "1.0", "3.0", "1.0", "3.0",
+                                 "54.8", "1526.5"]
+
+
 def test_pages_show_the_recorded_results():
     seen = []
     for page in bench.pages():
@@ -91,7 +116,7 @@ def test_pages_show_the_recorded_results():
             doc = json.loads((bench.RESULTS / f"{name}.json").read_text())
             assert bench.in_readme(text, name, bench.table(doc)) == text
             seen.append(doc.get("report"))
-    assert "bringup" in seen
+    assert {"bringup", "treatments"} <= set(seen)
 
 
 def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
