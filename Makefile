@@ -3,11 +3,12 @@
 
 # variables a user may give, and what the lab's options are called
 ARGS = $(if $(ARCH),--arch '$(ARCH)') $(if $(PROFILE),--profile '$(PROFILE)')
-VM = $(ARGS) $(if $(CPUS),--cpus '$(CPUS)') \
+WHICH = $(if $(ARCH),--arch '$(ARCH)') $(if $(CPUS),--cpus '$(CPUS)') \
 	$(if $(THREADS),--threads '$(THREADS)') \
 	$(if $(NODES),--nodes '$(NODES)') \
 	$(if $(MACHINE),--machine '$(MACHINE)') \
-	$(if $(ACCEL),--accel '$(ACCEL)') \
+	$(if $(ACCEL),--accel '$(ACCEL)')
+VM = $(WHICH) $(if $(PROFILE),--profile '$(PROFILE)') \
 	$(if $(VARIANT),--variant '$(VARIANT)') \
 	$(if $(APPEND),--append '$(APPEND)')
 SRC = $(if $(LINUX),--linux '$(LINUX)')
@@ -17,8 +18,8 @@ SRC = $(if $(LINUX),--linux '$(LINUX)')
 LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help deps tree patches kernels guest boot shell run bench model tables \
-	test machines torture bisect-check compile-matrix clean
+.PHONY: help deps tree patches kernels guest boot shell run bench offcpu model \
+	tables test machines torture bisect-check compile-matrix clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -28,7 +29,7 @@ help:
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
 	@echo 'make patches   write patches/ back from linux/'
 	@echo 'make kernels   base and patched images [ARCH=x86_64|ppc64le]'
-	@echo '               [PROFILE=debug|kcsan]'
+	@echo '               [PROFILE=debug|kcsan|bpf]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
 	@echo '               [MACHINE=q35|pseries|powernv10|powernv9]'
@@ -36,6 +37,9 @@ help:
 	@echo '               [PROFILE=] [APPEND=kernel parameters]'
 	@echo 'make run JOB=  run a bash file in the guest; variables of shell'
 	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=]'
+	@echo 'make offcpu    where SMT off and on are blocked: offcputime of bcc on'
+	@echo '               both kernels, side by side; flame graphs [ARCH=]'
+	@echo '               [CPUS=]; docs/offcpu.md; RECORD=1 writes that'
 	@echo 'make model     how the costs grow, checked on the largest machine that'
 	@echo '               was recorded; an estimate for 1920 CPUs'
 	@echo 'make tables    tables of README.md and docs/, plots: all that is made'
@@ -69,6 +73,8 @@ run:
 bench:
 	$(LAB) bench $(SRC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
 		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)')
+offcpu:
+	$(LAB) offcpu $(SRC) $(WHICH)
 model:
 	$(LAB) model
 tables:

@@ -101,6 +101,14 @@ def cmd_bench(a):
     bench.main(a.scenario, a.cpus, a.arch)
 
 
+def cmd_offcpu(a):
+    from . import offcpu
+    arch = common.check_arch(a.arch or "x86_64")
+    m = _machine(a, arch)
+    _tree(a)
+    offcpu.main(m)
+
+
 def cmd_model(a):
     from . import model
     model.main()
@@ -108,9 +116,10 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Tables, plots and docs/scale.md from what is recorded."""
-    from . import bench, model
+    from . import bench, model, offcpu
     bench.tables()
     model.record()
+    offcpu.tables()
 
 
 def cmd_machines(a):
@@ -168,14 +177,16 @@ def main():
     add("patches", cmd_patches)
     add("kernels", cmd_kernels, "--arch", "--profile")
     add("guest", cmd_guest, "--arch")
-    vm = ("--arch", "--cpus", "--threads", "--nodes", "--machine", "--accel",
-          "--profile", "--variant", "--append")
+    which = ("--arch", "--cpus", "--threads", "--nodes", "--machine",
+             "--accel")
+    vm = (*which, "--profile", "--variant", "--append")
     add("shell", cmd_shell, *vm)
     s = add("run", cmd_run, *vm)
     s.add_argument("--limit", type=int, default=300)
     s.add_argument("job")
     add("boot", cmd_boot)
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch")
+    add("offcpu", cmd_offcpu, *which)
     add("model", cmd_model)
     add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "--only")
@@ -187,6 +198,7 @@ def main():
     if hasattr(a, "accel"):
         a.accel_given = bool(a.accel)
         a.accel = a.accel or "icount"
+    if hasattr(a, "variant"):
         a.variant = a.variant or "patched"
         if a.variant not in ("base", "patched"):
             raise LabError(f"unknown VARIANT '{a.variant}'; use base or "

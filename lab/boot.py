@@ -107,6 +107,13 @@ class Qmp:
         self._loop.close()
 
 
+def _profile(image):
+    """The profile of a kernel image, which decides what guest it gets."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return json.loads((image / "meta.json").read_text())["profile"]
+    return ""
+
+
 def run_job(m, image, job, *, name, append="", limit=300, host=None,
             fail_on_splat=True, expect_crash=False):
     """Boot machine m with a kernel image directory, run the bash text 'job'
@@ -117,7 +124,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
     BootFailed for a splat, a hang, or a job that did not reach its end;
     a job's own non-zero status is left to the caller (Result.status)."""
     machine.qemu_version(m.arch)
-    root, lab = guest.rootfs(m.arch), guest.lab_disk(m.arch)
+    root, lab = guest.rootfs(m.arch, _profile(image)), guest.lab_disk(m.arch)
     logdir = OUT / "console"
     logdir.mkdir(parents=True, exist_ok=True)
     con_path = logdir / f"{name}.log"
@@ -229,7 +236,7 @@ def _headline(splat):
 
 def shell(m, image, append=""):
     """The same guest with an interactive console on this terminal."""
-    root, lab = guest.rootfs(m.arch), guest.lab_disk(m.arch)
+    root, lab = guest.rootfs(m.arch, _profile(image)), guest.lab_disk(m.arch)
     with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
         cmd = machine.command(m, image / "kernel", root, lab, None, None,
                               pathlib.Path(tmp) / "qmp", append, shell=True)

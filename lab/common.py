@@ -25,7 +25,7 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan", "torture")
+PROFILES = ("", "debug", "kcsan", "torture", "bpf")
 
 
 class LabError(Exception):

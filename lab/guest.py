@@ -18,6 +18,8 @@ PACKAGES = ("base-files bash coreutils diffutils findutils gawk grep gzip "
             "hostname kexec-tools kmod mount perl-base procps rt-tests sed "
             "stress-ng tar trace-cmd util-linux").split()
 PACKAGES_ARCH = {"x86_64": [], "ppc64le": ["powerpc-utils"]}
+# for kernels of the profile bpf: LLVM makes the guest twice as large
+PACKAGES_BPF = "bpfcc-tools bpftrace xz-utils".split()
 SELFTESTS = ("cpu-hotplug",)
 
 
@@ -54,13 +56,16 @@ def _check_unshare():
                        f"100000-165535 {name}")
 
 
-def rootfs(arch):
-    """Path of the squashfs with Debian's user space for arch; made on first
-    use. Packages are unpacked, none of their scripts runs."""
+def rootfs(arch, profile=""):
+    """Path of the squashfs with Debian's user space for arch, the larger one
+    for kernels of the profile bpf; made on first use. Packages are unpacked,
+    none of their scripts runs."""
     check_arch(arch)
-    pkgs = PACKAGES + PACKAGES_ARCH[arch]
+    name, pkgs = "root", PACKAGES + PACKAGES_ARCH[arch]
+    if "bpf" in profile.split("+"):
+        name, pkgs = "bpf", pkgs + PACKAGES_BPF
     key = digest(SUITE, " ".join(pkgs), GUEST / "lab-init", "4")
-    path = cache_dir() / "guest" / f"root-{arch}-{key}.squashfs"
+    path = cache_dir() / "guest" / f"{name}-{arch}-{key}.squashfs"
     with locked(f"guest-{arch}"):
         if path.exists():
             return path
@@ -101,7 +106,7 @@ def rootfs(arch):
                 os.replace(tmp / "root.squashfs", path)
             shutil.rmtree(cache_dir() / "guest" / f".make-{arch}",
                           ignore_errors=True)
-        for old in path.parent.glob(f"root-{arch}-*.squashfs"):
+        for old in path.parent.glob(f"{name}-{arch}-*.squashfs"):
             if old != path:
                 old.unlink()
     return path
