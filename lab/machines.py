@@ -547,11 +547,11 @@ memory() {
 	echo 1 > /proc/sys/vm/stat_refresh
 	cat /proc/zoneinfo > /tmp/zones
 	emit memory when $1 ioremaps $maps vmallocs $(wc -l < /tmp/vm-$1) \
-		$(awk -v kb=$(($(getconf PAGESIZE) / 1024)) '
+		$(awk '$1 == "KernelPageSize:" { kb = $2 }
 			$1 == "pages" && $2 == "free" { free += $3 }
 			$1 == "count:" { lists += $2 }
 			END { print "Free", (free + lists) * kb, "Lists", lists * kb }
-			' /tmp/zones) \
+			' /proc/self/smaps /tmp/zones) \
 		$(awk '/^(Slab|SUnreclaim|VmallocUsed|Percpu|KernelStack):/ {
 			sub(":", "", $1); print $1, $2 }' /proc/meminfo)
 	awk 'NR > 2 { print $1, $2, $3, $4 }' /proc/slabinfo | sort > /tmp/slab-$1
