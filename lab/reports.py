@@ -141,26 +141,26 @@ def treatments(doc):
 # ---- the stop phase -----------------------------------------------------
 
 def stop(doc):
-    """One stop_machine() by the number of CPUs; the mail's beside it."""
+    """The time of a CPU in one stop_machine(), the mean of all CPUs, by their
+    number; the mail's beside it."""
     mail = reference("stop")
     by = {}
     for run in doc["runs"]:
         for s in run["stats"]:
-            by.setdefault(run["cpus"], {}).setdefault(
-                (run["variant"], s["function"]), []).append(
-                    float(s["us"]) / 1e3 / int(s["calls"]))
+            if s["function"] == "multi_cpu_stop":
+                by.setdefault(run["cpus"], {}).setdefault(
+                    run["variant"], []).append(
+                        float(s["us"]) / 1e3 / int(s["calls"]))
     out = [f"{doc['title']} ({_kind(doc)})", "",
-           f"{'':>6}{'stop_machine()':>18}{'multi_cpu_stop()':>22}"
-           f"{'POWER7, loaded (2013-02)':>30}",
-           f"{'CPUs':>6}{'base':>9}{'patched':>9}{'base':>13}{'patched':>9}"
-           f"{'mainline':>17}{'that series':>13}"]
+           f"{'':>6}{doc['runs'][0]['machine']:>12}{'':>9}"
+           f"{'POWER7, loaded (2013-02), ms':>36}",
+           f"{'CPUs':>6}{'base':>12}{'patched':>9}"
+           f"{'mainline':>20}{'that series':>16}"]
     for cpus, found in sorted(by.items()):
-        cells = [statistics.median(found[v, f]) if (v, f) in found else None
-                 for f in ("stop_machine_cpuslocked", "multi_cpu_stop")
-                 for v in ("base", "patched")]
-        a, b, c, d = (_ms(x, 2) for x in cells)
-        e, f = (_ms(x, 2) for x in mail.get(str(cpus), (None, None)))
-        out.append(f"{cpus:>6}{a:>9}{b:>9}{c:>13}{d:>9}{e:>17}{f:>13}")
+        a, b = (_ms(statistics.median(found[v]), 2) if v in found else "-"
+                for v in ("base", "patched"))
+        c, d = (_ms(x, 2) for x in mail.get(str(cpus), (None, None)))
+        out.append(f"{cpus:>6}{a:>12}{b:>9}{c:>20}{d:>16}")
     return "\n".join(out) + "\n"
 
 
