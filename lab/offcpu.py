@@ -5,6 +5,7 @@ offcputime on base and patched, the top stacks side by side, flame graphs."""
 import json
 import os
 import re
+import textwrap
 import time
 from xml.sax.saxutils import escape
 
@@ -22,8 +23,8 @@ WRITER, THREADS = "writer", "cpuhp/N"
 _OUTER = ("kernfs_fop_write_iter", "sysfs_kf_write", "dev_attr_store",
           "smpboot_thread_fn")
 _INNER = re.compile(r"(finish_task_switch|__schedule|schedule|schedule_timeout"
-                    r"|schedule_preempt_disabled|preempt_schedule\w*)"
-                    r"(\.\w+)*$")
+                    r"|schedule_preempt_disabled|preempt_schedule\w*"
+                    r"|__wait_for_common)(\.\w+)*$")
 
 
 def parse(text):
@@ -90,11 +91,14 @@ def _ms(us):
 
 
 def _column(run, task):
-    """One side of the table for a task, as lines of at most 38."""
+    """One side of the table for a task, as lines of at most 38: its longest
+    stacks without those below a hundredth."""
     stacks = parse(run["folded"])
     total = sum(us for s, us in stacks.items() if s[0] == task)
     lines = [f"{task} blocked for {_ms(total)}", ""]
     for us, frames in top(stacks, task):
+        if us < total / 100:
+            break
         lines.append(f"{_ms(us):>10} {us / total:>4.0%}")
         lines += [("  " + f)[:38] for f in frames] + [""]
     return lines
@@ -166,12 +170,14 @@ def flame(stacks, title, width=1200, row=17):
 def environment(doc):
     """What the numbers were taken with, as one paragraph."""
     k = doc["kernels"]
-    return (f"{doc['date'][:10]}; QEMU {doc['qemu']} {doc['machine']}, "
-            f"{doc['cpus']} CPUs with {doc['threads']} threads a core, "
-            f"{doc['accel']}; {k['base']['release']} and "
-            f"{k['patched']['release']} (tree {k['patched']['tree'][:12]}), "
-            f"profile bpf, {k['base']['compiler']}; offcputime of bcc "
-            f"{doc['bcc']}. Times are with the tracer attached.")
+    return textwrap.fill(
+        f"{doc['date'][:10]}; QEMU {doc['qemu']} {doc['machine']}, "
+        f"{doc['cpus']} CPUs with {doc['threads']} threads a core, "
+        f"{doc['accel']}; {k['base']['release']} and "
+        f"{k['patched']['release']} (tree {k['patched']['tree'][:12]}), "
+        f"profile bpf, {k['base']['compiler']}; offcputime of bcc "
+        f"{doc['bcc']}. Times are with the tracer attached.", 80,
+        break_on_hyphens=False)
 
 
 def run_one(m, variant, image):
@@ -216,10 +222,10 @@ def record(doc, directory):
 
 def in_page(page, doc):
     """The text of docs/offcpu.md with the block of doc's architecture."""
-    block = (f"{environment(doc)}\n\n```\n{table(doc)}```\n\nFlame graphs: "
-             + ", ".join(f"[{v} {op}](../bench/results/offcpu-{doc['arch']}-"
-                         f"{v}-{op}.svg)" for op in OPS
-                         for v in kernels.VARIANTS) + "\n")
+    block = (f"{environment(doc)}\n\n```\n{table(doc)}```\n\nFlame graphs:\n"
+             + ",\n".join(f"[{v} {op}](../bench/results/offcpu-{doc['arch']}-"
+                          f"{v}-{op}.svg)" for op in OPS
+                          for v in kernels.VARIANTS) + "\n")
     new, n = re.subn(rf"(<!-- offcpu:{doc['arch']} -->\n).*?(<!-- end -->)",
                      lambda x: x[1] + block + x[2], page, flags=re.S)
     if not n:
