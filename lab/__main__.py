@@ -116,10 +116,11 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Tables, plots and docs/scale.md from what is recorded."""
-    from . import bench, model, offcpu
+    from . import bench, model, offcpu, torture
     bench.tables()
     model.record()
     offcpu.tables()
+    torture.tables()
 
 
 def cmd_machines(a):

@@ -5,14 +5,17 @@ switching under load, the kernel's rcutorture, locktorture and scftorture. The
 seed of the run decides about everything that is random in it."""
 
 import json
+import os
 import random
 import re
 import time
 
-from . import boot, check, console, kernels, ktap, machine
-from .common import (OUT, LabError, check_arch, check_profile,
+from . import bench, boot, check, console, kernels, ktap, machine
+from .common import (OUT, TOP, LabError, check_arch, check_profile,
                      human, say, write_atomic)
 
+RECORD = bench.RESULTS / "torture.json"
+PAGE = TOP / "docs" / "torture.md"
 # an emulated CPU may well not run for some seconds of the host
 APPEND = "watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=900"
 # the kernel's own tests: what runs them, and what they may be told. onoff is
@@ -175,8 +178,7 @@ def one(p, image, limit):
             error = ""          # it powers off, which ends the job as well
     if kernel:
         error = error or judge_kernel(r.console, p["lists"])
-        p["numbers"] = "; ".join(re.findall(
-            r"onoff: \S+|Writes: +Total: \d+", r.console)[-1:])
+        p["numbers"] = "; ".join(re.findall(r"onoff: \S+", r.console)[-1:])
     else:
         if p["what"] == "stress" and r.status is not None:
             error = judge_stress(r.output()) or error
@@ -191,9 +193,76 @@ def one(p, image, limit):
     return p
 
 
+def operations(p):
+    """How many hotplug operations were tried in a boot: writes of random lists
+    and the like (stress), SMT off and on (smt), single CPUs and what came back
+    of them (the kernel's own tests)."""
+    text = p.get("numbers", "")
+    if p["what"] == "stress":
+        return sum(int(n) for n in re.findall(
+            r"(\d+) (?:writes together|alone)", text))
+    if p["what"] == "smt":
+        return 2 * sum(int(n) for n in re.findall(r"(\d+) rounds", text))
+    # onoff: good/tried:good/tried:..., offline and online
+    onoff = re.search(r"onoff: \d+/(\d+):\d+/(\d+)", text)
+    return sum(map(int, onoff.groups())) if onoff else 0
+
+
+def record(doc):
+    """Add a run to what is recorded, and make the page anew."""
+    docs = json.loads(RECORD.read_text()) if RECORD.exists() else []
+    docs.append({**doc, "boots": [
+        {k: v for k, v in p.items() if k not in ("append", "console")}
+        for p in doc["boots"]]})
+    write_atomic(RECORD, json.dumps(docs, indent=1) + "\n")
+    tables()
+
+
+def table(docs):
+    """What was run, by profile, architecture and kind of boot; then the seeds
+    and all that failed."""
+    sums = {}
+    for doc in docs:
+        for p in doc["boots"]:
+            row = sums.setdefault((doc["profile"], p["arch"], p["what"]),
+                                  [0, 0, 0, 0])
+            for i, n in enumerate((1, not p["ok"], operations(p),
+                                   p["host_seconds"] / 60)):
+                row[i] += n
+    out = [f"{'profile':<15}{'machine':<9}{'':<12}{'boots':>6}{'failed':>7}"
+           f"{'operations':>11}{'minutes':>9}"]
+    for (profile, arch, what), row in sorted(sums.items()):
+        out.append(f"{profile:<15}{arch:<9}{what:<12}{row[0]:>6}{row[1]:>7}"
+                   f"{row[2]:>11}{row[3]:>9.0f}")
+    total = [sum(r[i] for r in sums.values()) for i in range(4)]
+    out.append(f"{'all':<36}{total[0]:>6}{total[1]:>7}{total[2]:>11}"
+               f"{total[3]:>9.0f}")
+    out.append("")
+    for doc in docs:
+        out.append(f"{doc['date'][:10]} {doc['profile']}: SEED={doc['seed']}, "
+                   f"tree {doc['tree'][:12]}")
+    for doc in docs:
+        for p in doc["boots"]:
+            if not p["ok"]:
+                out += ["", f"failed: {describe(p)}"] + [
+                    "  " + x[:78] for x in p["error"].splitlines()[:4]]
+    return "\n".join(out) + "\n"
+
+
+def tables():
+    """Make docs/torture.md anew from what is recorded."""
+    if RECORD.exists():
+        docs = json.loads(RECORD.read_text())
+        write_atomic(PAGE, re.sub(
+            r"(<!-- torture -->\n).*?(<!-- end -->)",
+            lambda m: f"{m[1]}```\n{table(docs)}```\n{m[2]}",
+            PAGE.read_text(), flags=re.S))
+
+
 def main(minutes, arches, profile="", seed=None):
     """Boots in turn, the architectures side by side, for so many minutes; a
-    turn that has begun is finished. Writes out/torture.{ktap,json}."""
+    turn that has begun is finished. Writes out/torture.{ktap,json}; with
+    RECORD=1 it is added to bench/results/torture.json and docs/torture.md."""
     try:
         minutes = float(minutes or 30)
         seed = int(seed) if seed else random.SystemRandom().randrange(1 << 30)
@@ -210,6 +279,9 @@ def main(minutes, arches, profile="", seed=None):
         + (f" ARCH={arches[0]}" if len(arches) == 1 else "")
         + (f" PROFILE={profile.split('+')[0]}" if slow else ""))
     rep, done, n, t0 = Report(), [], 0, time.monotonic()
+    doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+           "seed": seed, "minutes": minutes, "profile": profile,
+           "tree": kernels.tree_of(kernels.wanted_commit("patched"))}
     try:
         while not n or time.monotonic() - t0 < 60 * minutes:
             todo = [plan(seed, n, a, slow) for a in arches]
@@ -221,10 +293,11 @@ def main(minutes, arches, profile="", seed=None):
                 rep.add(describe(p), p["ok"], p["error"])
                 say(f"   {p['numbers']}, {human(p['host_seconds'])}")
                 done.append(p)
-                write_atomic(OUT / "torture.json", json.dumps(
-                    {"seed": seed, "minutes": minutes, "profile": profile,
-                     "boots": done}, indent=1))
+                doc["boots"] = done
+                write_atomic(OUT / "torture.json", json.dumps(doc, indent=1))
             n += 1
     finally:
         status = rep.finish()
+        if os.environ.get("RECORD") and done:
+            record(doc)
     return status

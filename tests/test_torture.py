@@ -68,3 +68,37 @@ def test_the_result_of_the_stress_test():
 def test_numbers_are_needed():
     with pytest.raises(LabError, match="MINUTES=x"):
         torture.main("x", ["x86_64"])
+
+
+def test_table_of_what_was_run():
+    def boot(what, numbers, ok=True, arch="x86_64"):
+        return {**torture.plan(3, 0, arch), "what": what, "numbers": numbers,
+                "ok": ok, "error": "" if ok else "a splat\nand more",
+                "host_seconds": 90}
+    doc = {"date": "2026-11-21T00:00:00Z", "seed": 5, "tree": "0123456789abcd",
+           "profile": "debug+torture", "boots": [
+               boot("stress", "10 rounds: 300 writes together, 40 alone, 5 s"),
+               boot("stress", "", ok=False),
+               boot("smt", "12 rounds"),
+               boot("rcutorture", "onoff: 3/4:2/5", arch="ppc64le")]}
+    text = torture.table([doc])
+    rows = {tuple(x.split()[:3]): x.split()[3:] for x in text.splitlines()}
+    assert rows["debug+torture", "x86_64", "stress"] == ["2", "1", "340", "3"]
+    assert rows["debug+torture", "x86_64", "smt"][2] == "24"
+    assert rows["debug+torture", "ppc64le", "rcutorture"][2] == "9"
+    assert "SEED=5" in text and "a splat" in text
+    assert all(len(x) <= 80 for x in text.splitlines())
+
+
+def test_a_run_is_added(monkeypatch, tmp_path):
+    monkeypatch.setattr(torture, "RECORD", tmp_path / "torture.json")
+    monkeypatch.setattr(torture, "PAGE", tmp_path / "torture.md")
+    (tmp_path / "torture.md").write_text("a\n<!-- torture -->\n<!-- end -->\n")
+    p = {**torture.plan(3, 0, "x86_64"), "ok": True, "numbers": "",
+         "error": "", "host_seconds": 1, "console": "x"}
+    doc = {"date": "2026-11-21", "seed": 1, "tree": "00", "profile": "torture",
+           "boots": [p]}
+    torture.record(doc)
+    torture.record({**doc, "seed": 2})
+    text = (tmp_path / "torture.md").read_text()
+    assert "SEED=1," in text and "SEED=2," in text
