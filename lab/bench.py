@@ -294,7 +294,8 @@ def table(doc):
            f"{'expedited':>11}{'patched':>9}{'gain':>8}"]
     for r in rs:
         m = [r["ms"].get(t, (float("nan"),))[0] for t in TREATMENTS]
-        gain = f"{m[0] / m[2]:.1f}x" if m[2] == m[2] and m[2] else "-"
+        gain = m[0] / m[2] if m[2] else float("nan")
+        gain = f"{gain:.1f}x" if gain == gain else "-"
         out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op']:<24}"
                    f"{_ms(m[0]):>9}{_ms(m[1]):>11}{_ms(m[2]):>9}{gain:>8}")
     # what a scenario counts by itself is more to the point than these
