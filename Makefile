@@ -23,7 +23,8 @@ export PYTHONDONTWRITEBYTECODE = 1
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
-	@echo 'make test      all tests; ends with "N passed, N failed"'
+	@echo 'make test      all tests; ends with "N passed, N failed" [ONLY=]'
+	@echo '               FULL=1: selftests in full length'
 	@echo
 	@echo 'make tree      linux/: the base and one commit per patch'
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
