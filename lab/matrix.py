@@ -48,9 +48,9 @@ STATS = (TESTS + " FTRACE=y BLK_DEV_IO_TRACE=y CPU_HOTPLUG_STATS=y KUNIT=y "
          "CPUHP_BATCH_KUNIT_TEST=y")
 # Without HOTPLUG_CPU there is no x86 with SMP: powerpc has that.
 CONFIGS = (
-    Config("x86-up", "x86", X86, "SMP=n " + TESTS),
+    Config("x86-up", "x86", X86, "SMP=n"),
     Config("ppc64-nohotplug", "powerpc", PPC,
-           "PPC_PSERIES=n SUSPEND=n HIBERNATION=n HOTPLUG_CPU=n " + TESTS),
+           "PPC_PSERIES=n SUSPEND=n HIBERNATION=n HOTPLUG_CPU=n"),
     Config("ppc64-up", "powerpc", PPC, "PPC_PSERIES=n PPC_POWERNV=n SMP=n"),
     Config("pmac32", "powerpc", "pmac32_defconfig"),
     Config("ppc44x", "powerpc", "ppc44x_defconfig"),
