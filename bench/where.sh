@@ -8,7 +8,7 @@ show() {
 	echo "== $1"
 	cat $D/last $D/cpus
 	head -n 1 $D/states
-	sort -k 6 -n -r $D/states | head -n 16
+	sort -k 6 -n -r $D/states | head -n 40
 	echo 1 > $D/reset
 }
 [ "$(cat $D/enable)" = 0 ] || show boot
