@@ -4,6 +4,8 @@
 # 'verbose', which measures time as well, takes very long:
 #   make run JOB=bench/verbose-entries.sh ARCH=ppc64le CPUS=128 [VARIANT=base]
 COUNTED_MORE="debugfs_start_creating remove_one"
-echo Y > /sys/kernel/debug/sched/verbose
-counted off - labctl write $CPU/smt/control off
-counted on - labctl write $CPU/smt/control on
+# with Y once more, which waits until the files are up to date
+V=/sys/kernel/debug/sched/verbose
+echo Y > $V
+counted off - labctl write $CPU/smt/control off $V Y
+counted on - labctl write $CPU/smt/control on $V Y

@@ -3,7 +3,8 @@
  * What a shell can't do well in the guest: time one system call or program
  * in nanoseconds, print JSON, power off without a service manager.
  *
- *   labctl write FILE TEXT    one write(2); prints its nanoseconds
+ *   labctl write FILE TEXT... one write(2); prints its nanoseconds; of more
+ *                             than one the time of all, one after the other
  *   labctl run PROG ARG...    prints the nanoseconds from fork to exit;
  *                             the program's stdout is discarded
  *   labctl gap FILE TEXT      one write(2); prints the longest time for which
@@ -40,26 +41,34 @@ static long long now(void)
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
-static int do_write(const char *file, const char *text)
-{
-	size_t len = strlen(text);
-	long long t0, t1;
-	ssize_t ret;
-	int fd, err;
+#define MAX_FILES 128
 
-	fd = open(file, O_WRONLY | O_CLOEXEC);
-	if (fd < 0) {
-		fprintf(stderr, "%s: %s\n", file, strerror(errno));
-		return 1;
+/* argv: FILE TEXT [FILE TEXT]... */
+static int do_write(int n, char **argv)
+{
+	long long t0, t1 = 0;
+	int fd[MAX_FILES];
+	ssize_t ret = 0;
+	int i, err = 0;
+
+	for (i = 0; i < n; i += 2) {
+		fd[i / 2] = open(argv[i], O_WRONLY | O_CLOEXEC);
+		if (fd[i / 2] < 0) {
+			fprintf(stderr, "%s: %s\n", argv[i], strerror(errno));
+			return 1;
+		}
 	}
 	t0 = now();
-	ret = write(fd, text, len);
-	err = errno;
-	t1 = now();
-	close(fd);
+	for (i = 0; i < n; i += 2) {
+		ret = write(fd[i / 2], argv[i + 1], strlen(argv[i + 1]));
+		err = errno;
+		t1 = now();
+		if (ret != (ssize_t)strlen(argv[i + 1]))
+			break;
+	}
 	printf("%lld\n", t1 - t0);
-	if (ret != (ssize_t)len) {
-		fprintf(stderr, "%s: %s\n", file,
+	if (i < n) {
+		fprintf(stderr, "%s: %s\n", argv[i],
 			ret < 0 ? strerror(err) : "short write");
 		return 1;
 	}
@@ -248,8 +257,9 @@ int main(int argc, char **argv)
 {
 	const char *cmd = argc > 1 ? argv[1] : "";
 
-	if (!strcmp(cmd, "write") && argc == 4)
-		return do_write(argv[2], argv[3]);
+	if (!strcmp(cmd, "write") && argc >= 4 && argc % 2 == 0 &&
+	    argc <= 2 + 2 * MAX_FILES)
+		return do_write(argc - 2, argv + 2);
 	if (!strcmp(cmd, "gap") && argc == 4)
 		return do_watched(watch_gap, argv[2], argv[3]);
 	if (!strcmp(cmd, "lockwait") && argc == 4)

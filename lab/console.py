@@ -27,6 +27,17 @@ ALLOWED = [
      "mitigation notes, printed for QEMU's CPU models"),
 ]
 
+# Data races of the unpatched kernel which KCSAN reports when CPUs come and go,
+# in code that the series does not touch: what it says after "data-race in".
+KNOWN_RACES = {
+    "kernfs_refresh_inode / kernfs_refresh_inode": "inode of a sysfs file",
+    "set_nlink / set_nlink": "the same",
+    "hrtimer_run_queues / hrtimer_run_queues":
+        "CPUs that switch to high resolution write the same hrtimer_resolution",
+}
+_RACE = re.compile(r"BUG: KCSAN: data-race in (.*\S)")
+_RULE = re.compile(r"^(?:\[[^]]*\] ?)?=+$")
+
 
 def is_bad(line):
     """Whether a console line is the start of a splat."""
@@ -34,10 +45,28 @@ def is_bad(line):
                                               for p, _ in ALLOWED)
 
 
+def _without_known_races(lines):
+    """The lines without the reports of KNOWN_RACES, each of which is between
+    two lines of '='."""
+    out, i = [], 0
+    while i < len(lines):
+        m = i + 1 < len(lines) and _RULE.match(lines[i]) and _RACE.search(
+            lines[i + 1])
+        end = m and m[1] in KNOWN_RACES and next(
+            (j for j in range(i + 2, min(i + 120, len(lines)))
+             if _RULE.match(lines[j])), None)
+        if end:
+            i = end + 1
+            continue
+        out.append(lines[i])
+        i += 1
+    return out
+
+
 def splats(text, before=3, after=25, most=3):
     """The splats in a console text, each as a list of lines with the lines
     around it; at most 'most' of them, overlapping ones joined."""
-    lines = text.replace("\r", "").split("\n")
+    lines = _without_known_races(text.replace("\r", "").split("\n"))
     out, last = [], -1
     for i, line in enumerate(lines):
         if i <= last or not is_bad(line):

@@ -96,6 +96,19 @@ def test_console_sees(line):
     assert console.splats(text)[0][:5] == ["b", "c", "d", line, "x"]
 
 
+def test_known_data_races_are_no_splat_but_others_are():
+    rule = "[    1.0] " + 66 * "="
+    race = [rule, "[    1.0] BUG: KCSAN: data-race in set_nlink / set_nlink",
+            "[    1.0] write to 0xff of 4 bytes by task 1 on cpu 1:", rule]
+    assert not console.splats("\n".join(["a", *race, "b"]))
+    mine = [x.replace("/ set_nlink", "/ cpuhp_batch_down") for x in race]
+    assert len(console.splats("\n".join([*race, *mine, "b"]))) == 1
+    # a report which is cut off, and a splat after one that is known
+    assert console.splats("\n".join(race[:3]))
+    assert console.splats("\n".join([*race, "WARNING: kernel/x.c:1"]))
+
+
+
 @pytest.mark.parametrize("line", [
     "[    1.0] smpboot: CPU 3 is now offline", "[    1.0] Call me",
     "[    1.0] rcu: Hierarchical RCU implementation.",
