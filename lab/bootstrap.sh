@@ -7,7 +7,13 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${CPUHP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cpuhp-lab}
 
-die() { echo "error: $*" >&2; exit 1; }
+die() {
+	# whatever failed on a full disk failed because of that
+	[ ! -d "$cache" ] || [ "$(df -Pk "$cache" | awk 'END { print $4 }')" -ge 102400 ] ||
+		set -- "the disk of $cache is full; free some space or set CPUHP_CACHE to another disk"
+	echo "error: $*" >&2
+	exit 1
+}
 
 mkdir -p "$cache" || die "cannot write $cache; set CPUHP_CACHE to a directory with 20 GB free"
 

@@ -212,15 +212,16 @@ def compiled_paths(a, b):
             and f not in ("MAINTAINERS", "CREDITS")]
 
 
-def compile_commit(commit, arches, limit=None):
+def compile_commit(commit, arches, limit=None, again=False):
     """Build one commit for the architectures in the checkout 'bisect';
     raises LabError when it fails and TimeoutError after limit seconds. What
-    was built without a warning before, by content, is not built again."""
+    was built without a warning before, by content, is not built again,
+    unless the image is wanted ('again')."""
     end = time.monotonic() + limit if limit else None
     seen = cache_dir() / "compiled"
     seen.mkdir(exist_ok=True)
     keys = {a: seen / kernels.build_key(commit, a) for a in arches}
-    arches = [a for a in arches if not keys[a].exists()]
+    arches = [a for a in arches if again or not keys[a].exists()]
     if not arches:
         return
     with locked("kernel-bisect"):
@@ -494,7 +495,7 @@ def bisect(arches):
                 continue
             try:
                 with step(f"build {name}", 480):
-                    compile_commit(c, [arch])
+                    compile_commit(c, [arch], again=True)
                 img = cache_dir() / "images" / f"bisect-{arch}"
                 img.mkdir(parents=True, exist_ok=True)
                 src = kernels.slot("bisect") / f".o-{arch}" / ARCHES[arch]["path"]

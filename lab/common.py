@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -71,6 +72,15 @@ def need_space(path, gib, what):
     if free < gib:
         raise LabError(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
                        "free; free some or set CPUHP_CACHE to another disk")
+
+
+def disk_full(text, what, path):
+    """Raise LabError if text, what a program said when it failed, is about a
+    disk that is full; path is where it wrote."""
+    if re.search(r"No space left on device|[Oo]ut of diskspace", text):
+        raise LabError(f"the disk of {path} is full ({what} failed); free some "
+                       "space, or set CPUHP_CACHE to another disk if it is "
+                       "the cache's")
 
 
 # ---- progress -----------------------------------------------------------
@@ -268,9 +278,7 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
     text = b"".join(out).decode(errors="replace")
     if check and p.returncode:
         tail = "\n".join("   | " + x for x in text.splitlines()[-15:])
-        if "No space left on device" in text:
-            raise LabError(f"the disk is full ('{cmd[0]}' failed); free some "
-                           "space or set CPUHP_CACHE to another disk")
+        disk_full(text, f"'{cmd[0]}'", cwd or cache_dir())
         say(tail)
         where = f"; the log is {log}" if log else ""
         raise LabError(f"'{' '.join(map(str, cmd[:6]))}' failed with "
@@ -291,6 +299,7 @@ def git(*args, cwd=None, check=True, env=None, stdin=None):
     if p.returncode:
         if not check:
             return None
+        disk_full(p.stderr, f"git {args[0]}", cwd or ".")
         msg = (p.stderr or p.stdout).strip().splitlines()
         raise LabError(f"'git {' '.join(map(str, args[:4]))}' failed in "
                        f"{cwd or '.'}: {msg[-1] if msg else p.returncode}")

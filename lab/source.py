@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 
-from .common import (LabError, cache_dir, digest, git, locked, need_space,
+from .common import (LabError, cache_dir, digest, disk_full, git, locked, need_space,
                      run, say, step, write_atomic)
 
 WANT = (7, 3)
@@ -97,8 +97,9 @@ def _import_tree(directory, origin):
                            env={**os.environ, **env}, capture_output=True,
                            text=True)
         if p.returncode:
+            disk_full(p.stderr, "git add", s)
             raise LabError(f"cannot read {origin} into git: "
-                           f"{p.stderr.strip().splitlines()[-1:]}")
+                           f"{(p.stderr.strip().splitlines() or ['?'])[-1]}")
         _plain_gitignore(directory, {**os.environ, **env})
         tree = subprocess.run(["git", "write-tree"], check=True, text=True,
                               env={**os.environ, **env},
@@ -116,6 +117,7 @@ def _unpack(tarball, into):
     p = subprocess.run(["tar", "-xf", str(tarball), "-C", str(into)],
                        capture_output=True, text=True)
     if p.returncode:
+        disk_full(p.stderr, "tar", into)
         raise LabError(f"cannot unpack {tarball}: "
                        f"{(p.stderr.strip().splitlines() or ['?'])[0]}; "
                        "is it a complete kernel tarball?")

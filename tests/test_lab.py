@@ -312,6 +312,33 @@ def test_disk_full_is_said_before_it_happens(tmp_path):
         common.need_space(tmp_path, 10**9, "a test")
 
 
+def test_disk_full_is_said_when_it_happens(tmp_path):
+    full = "import sys; sys.exit('cp: error: No space left on device')"
+    with pytest.raises(LabError, match="disk of .* is full"):
+        common.run([sys.executable, "-c", full])
+    with pytest.raises(LabError, match="disk of here is full .*git add"):
+        common.disk_full("fatal: sha1 file '<stdout>' write error. Out of "
+                         "diskspace", "git add", "here")
+    common.disk_full("fatal: bad object", "git add", "here")
+
+
+def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):
+    """The image of a commit that was compiled before must not be taken from
+    what was built last."""
+    made = []
+    monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(check.kernels, "build_key", lambda c, a: "key")
+    monkeypatch.setattr(check.kernels, "checkout", lambda s, c: tmp_path)
+    monkeypatch.setattr(check.kernels, "configure", lambda *a: None)
+    monkeypatch.setattr(check, "run", lambda *a, **k: made.append(a) or (0, ""))
+    (tmp_path / "compiled").mkdir()
+    (tmp_path / "compiled" / "key").touch()
+    check.compile_commit("c", ["x86_64"])
+    assert not made
+    check.compile_commit("c", ["x86_64"], again=True)
+    assert len(made) == 1
+
+
 def test_run_tells_the_command_and_ends_it():
     with pytest.raises(LabError, match="'false' failed with status 1"):
         common.run(["false"])
