@@ -215,5 +215,30 @@ def latency(doc):
     return "\n".join(out) + "\n"
 
 
+def survivors(doc):
+    """Worst latency on the CPUs that stay, by the number of those that go or
+    come: in us, of real-time tasks (cyclictest) and of timerlat's threads.
+    'list' is hotplug/offline or online, 'single' one write for each CPU."""
+    ways = (("base", "single"), ("patched", "single"), ("patched", "list"))
+    us, cpus = {}, set()
+    for run in doc["runs"]:
+        for s in run["stats"]:
+            n = int(s["cpus"])
+            cpus.add(n)
+            us[run["variant"], s["how"], s["dir"], s["tool"], n] = int(s["us"])
+    out = [f"{doc['title']} (virtual us)" if "virtual" in doc["clock"]
+           else f"{doc['title']} (us)"]
+    for tool in ("cyclictest", "timerlat"):
+        out += ["", f"{tool:<10}" + "".join(
+            f"{v + ', ' + how:>22}" for v, how in ways),
+            f"{'CPUs':<10}" + f"{'down':>14}{'up':>8}" * 3]
+        for n in sorted(cpus):
+            cells = "".join(
+                f"{us.get((v, how if n else 'none', d, tool, n), '-'):>{w}}"
+                for v, how in ways for d, w in (("down", 14), ("up", 8)))
+            out.append(f"{n:<10}{cells}")
+    return "\n".join(out) + "\n"
+
+
 TABLES = {"bringup": bringup, "treatments": treatments, "stop": stop,
-          "domains": domains, "latency": latency}
+          "domains": domains, "latency": latency, "survivors": survivors}

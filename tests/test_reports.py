@@ -105,6 +105,25 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
                                  "54.8", "1526.5"]
 
 
+def test_survivors_have_all_ways_side_by_side():
+    doc = {"scenario": "x", "title": "T", "report": "survivors",
+           "clock": "virtual (icount)", "runs": [
+               {"variant": v, "stats": [
+                   {"cpus": str(n), "how": how, "dir": d, "tool": tool,
+                    "us": str(100 * n + (d == "up"))}
+                   for n in (0, 16)
+                   for how in ({"base": ["single"],
+                                "patched": ["single", "list"]}[v]
+                               if n else ["none"])
+                   for d in ("down", "up")
+                   for tool in ("cyclictest", "timerlat")]}
+               for v in ("base", "patched")]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["16", *3 * ["1600", "1601"]]
+    assert lines[-2].split() == ["0", *3 * ["0", "1"]]
+
+
 def test_pages_show_the_recorded_results():
     seen = []
     for page in bench.pages():
