@@ -129,7 +129,8 @@ def describe(p):
         "faults" if p["what"] == "stress" and p["faults"] else "",
         "load" if p["what"] == "stress" and p["load"] else "",
         "lists" if p["lists"] else "",
-        p["append"].split()[0] if p["append"] else ""]))
+        # what is recorded is without
+        p["append"].split()[0] if p.get("append") else ""]))
 
 
 def judge_kernel(text, lists):
@@ -174,8 +175,11 @@ def one(p, image, limit):
             error = f"the job ended with {r.status}"
     except boot.BootFailed as e:
         r, error = e.result, str(e)
-        if kernel and not r.splats and not r.timed_out:
-            error = ""          # it powers off, which ends the job as well
+        if kernel and not r.timed_out:
+            # it powers off, which ends the job as well; on a busy host init
+            # may only be about to start and lose its disk
+            r.splats = console.splats(r.console.partition("End of test:")[0])
+            error = error if r.splats else ""
     if kernel:
         error = error or judge_kernel(r.console, p["lists"])
         p["numbers"] = "; ".join(re.findall(r"onoff: \S+", r.console)[-1:])

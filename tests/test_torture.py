@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from lab import torture
+from lab import boot, console, torture
 from lab.common import ARCHES, LabError
 
 GOOD = """TAP version 13
@@ -94,11 +94,35 @@ def test_a_run_is_added(monkeypatch, tmp_path):
     monkeypatch.setattr(torture, "RECORD", tmp_path / "torture.json")
     monkeypatch.setattr(torture, "PAGE", tmp_path / "torture.md")
     (tmp_path / "torture.md").write_text("a\n<!-- torture -->\n<!-- end -->\n")
-    p = {**torture.plan(3, 0, "x86_64"), "ok": True, "numbers": "",
-         "error": "", "host_seconds": 1, "console": "x"}
+    # one that failed is described, which is recorded without 'append'
+    p = {**torture.plan(3, 0, "x86_64"), "ok": False, "numbers": "",
+         "error": "a splat", "host_seconds": 1, "console": "x"}
     doc = {"date": "2026-11-21", "seed": 1, "tree": "00", "profile": "torture",
            "boots": [p]}
     torture.record(doc)
     torture.record({**doc, "seed": 2})
     text = (tmp_path / "torture.md").read_text()
     assert "SEED=1," in text and "SEED=2," in text
+
+
+@pytest.mark.parametrize("before, after, ok", [
+    ("", "Kernel panic - not syncing: Requested init failed", True),
+    ("WARNING: kernel/smp.c:1 at x", "", False),
+    ("WARNING: kernel/smp.c:1 at x", "Kernel panic - not syncing: y", False)])
+def test_power_off_of_a_kernel_test_is_no_splat(monkeypatch, tmp_path,
+                                                before, after, ok):
+    """The kernel's own tests power off, and init may find no disk then."""
+    result = boot.Result()
+    result.console = (f"{before}\nscftorture: --- End of test: SUCCESS: x\n"
+                      f"{after}\n")
+    result.splats = console.splats(result.console)
+    result.status, result.seconds = None, 1
+    result.timed_out, result.console_path = False, tmp_path / "c"
+
+    def run_job(*args, **kwargs):
+        raise boot.BootFailed("the kernel complained", result)
+
+    monkeypatch.setattr(boot, "run_job", run_job)
+    p = next(p for p in (torture.plan(1, n, "x86_64") for n in range(6))
+             if p["what"] == "scftorture")
+    assert torture.one(p, tmp_path, 10)["ok"] == ok
