@@ -9,7 +9,8 @@ cache=${CPUHP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cpuhp-lab}
 
 die() {
 	# whatever failed on a full disk failed because of that
-	[ ! -d "$cache" ] || [ "$(df -Pk "$cache" | awk 'END { print $4 }')" -ge 102400 ] ||
+	free=$(df -Pk "$cache" 2>/dev/null | sed -n '$s/^\([^ ]* *\)\{3\}\([0-9]*\).*/\2/p') || free=
+	[ "${free:-102400}" -ge 102400 ] ||
 		set -- "the disk of $cache is full; free some space or set CPUHP_CACHE to another disk"
 	echo "error: $*" >&2
 	exit 1
