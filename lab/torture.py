@@ -215,8 +215,10 @@ def operations(p):
 def record(doc):
     """Add a run to what is recorded, and make the page anew."""
     docs = json.loads(RECORD.read_text()) if RECORD.exists() else []
+    # where the repository is says nothing to others
     docs.append({**doc, "boots": [
-        {k: v for k, v in p.items() if k not in ("append", "console")}
+        {k: v.replace(f"{TOP}/", "") if k == "error" else v
+         for k, v in p.items() if k not in ("append", "console")}
         for p in doc["boots"]]})
     write_atomic(RECORD, json.dumps(docs, indent=1) + "\n")
     tables()

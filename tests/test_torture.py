@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from lab import boot, console, torture
-from lab.common import ARCHES, LabError
+from lab.common import ARCHES, TOP, LabError
 
 GOOD = """TAP version 13
 # SEED=2, 20 s
@@ -96,13 +96,16 @@ def test_a_run_is_added(monkeypatch, tmp_path):
     (tmp_path / "torture.md").write_text("a\n<!-- torture -->\n<!-- end -->\n")
     # one that failed is described, which is recorded without 'append'
     p = {**torture.plan(3, 0, "x86_64"), "ok": False, "numbers": "",
-         "error": "a splat", "host_seconds": 1, "console": "x"}
+         "error": f"a splat; console: {TOP}/out/x", "host_seconds": 1,
+         "console": "x"}
     doc = {"date": "2026-11-21", "seed": 1, "tree": "00", "profile": "torture",
            "boots": [p]}
     torture.record(doc)
     torture.record({**doc, "seed": 2})
     text = (tmp_path / "torture.md").read_text()
     assert "SEED=1," in text and "SEED=2," in text
+    assert "console: out/x" in text
+    assert str(TOP) not in (tmp_path / "torture.json").read_text()
 
 
 @pytest.mark.parametrize("before, after, ok", [
