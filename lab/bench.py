@@ -94,31 +94,36 @@ def variants(scenario):
 
 def image(scenario, variant, arch):
     """The image of a variant, which may be one that the scenario defines: the
-    series up to the patch of that subject."""
+    series up to the patch of that subject, or all of it with a profile."""
     subject = scenario.get("commits", {}).get(variant)
     if subject:
         return kernels.build("base", arch, commit=kernels.patch(subject))
+    profile = scenario.get("profiles", {}).get(variant)
+    if profile:
+        return kernels.build("patched", arch, profile)
     return kernels.build(variant, arch)
 
 
 def boots(scenario, m):
-    """What has to be booted for a machine: (variant, treatment, counted) for
+    """What has to be booted for a machine: (variant, treatment, cycle) for
     each boot. One boot of a variant serves all its treatments and counts,
-    unless the scenario is 'fresh': then each has its own. treatment is ''
-    for all of them; counted: whether calls are counted, None for both."""
+    unless the scenario is 'fresh': then each has its own, 'repeat' of them
+    with times and one with counts. treatment is '' for all of them; cycle: 0
+    counts calls, None is for all cycles."""
     if not scenario.get("fresh"):
         return [(v, "", None) for v in variants(scenario)]
+    cycles = range(1, scenario.get("repeat", 1) + 1)
     if not _ops(scenario, m):       # nothing but the time to user space
-        return [("base", "base", False), ("patched", "patched", False)]
+        return [(t, t, c) for c in cycles for t in ("base", "patched")]
     return [("patched" if t == "patched" else "base", t, c)
-            for c in (False, True) for t in TREATMENTS]
+            for c in (*cycles, 0) for t in TREATMENTS]
 
 
-def job_text(scenario, m, variant, treatment="", counted=None):
+def job_text(scenario, m, variant, treatment="", cycle=None):
     """The bash job for one boot: a warm-up cycle, 'repeat' timed cycles with
     the treatments taking turns, one counted cycle each. With a treatment
-    given, one cycle of that one, timed or counted, and no warm-up. A scenario
-    may have a job of its own instead."""
+    given, one cycle of that one, timed or (0) counted, and no warm-up. A
+    scenario may have a job of its own instead."""
     if "job" in scenario:
         return scenario["job"]
     ops = _ops(scenario, m, variant)
@@ -126,18 +131,19 @@ def job_text(scenario, m, variant, treatment="", counted=None):
         else op["run"]
     treatments = [treatment] if treatment else \
         ["base", "expedited"] if variant == "base" else [variant]
-    cycles = range(1, 2) if treatment else range(scenario.get("repeat", 3) + 1)
+    cycles = range(scenario.get("repeat", 3) + 1) if cycle is None \
+        else [cycle] if cycle else []
     more = [f for fs in scenario.get("counts", {}).values() for f in fs]
     lines = [f"COUNTED_MORE='{' '.join(more)}'", scenario.get("setup", "")]
     q = lambda s: "'" + s.replace("'", "'\\''") + "'"
-    for cycle in () if counted else cycles:
+    for c in cycles:
         for t in treatments:
             lines.append(f"as_treatment {t}")
             for op in ops:
                 lines.append(
-                    f"timed {q(op['name'])} {t} {cycle} {run(op)} || "
+                    f"timed {q(op['name'])} {t} {c} {run(op)} || "
                     f"die {q(op['name'] + ' failed: ')}\"$(cat /tmp/timed.err)\"")
-    for t in treatments if counted is not False else ():
+    for t in () if cycle else treatments:
         lines.append(f"as_treatment {t}")
         for op in ops:
             lines.append(f"counted {q(op['name'])} {t} {run(op)}")
@@ -173,12 +179,12 @@ def _check_sample(scenario, m, rec):
                        f"'{rec['op']}' {got} CPUs are online, not {n}")
 
 
-def run_one(scenario, m, variant, image, treatment="", counted=None):
+def run_one(scenario, m, variant, image, treatment="", cycle=None):
     """Boot one machine and return its result as a dict, ready for JSON."""
     name = f"{scenario['name']}-{m.name()}-{treatment or variant}"
-    name += "-counted" if counted else ""
+    name += f"-{cycle or 'counted'}" if cycle is not None else ""
     limit = scenario.get("limit", 180 + 12 * m.cpus)
-    job = job_text(scenario, m, variant, treatment, counted)
+    job = job_text(scenario, m, variant, treatment, cycle)
     r = boot.run_job(m, image, job, name=name, limit=limit)
     if r.status:
         raise LabError(f"{name}: the job ended with status {r.status}: "
@@ -188,11 +194,11 @@ def run_one(scenario, m, variant, image, treatment="", counted=None):
     samples, counts = [], []
     boot_rec = r.of("boot")[0]
     # the expedited one is the same boot once more: it begins in user space
-    if m.boot and not counted and treatment != "expedited":
+    if m.boot and cycle != 0 and treatment != "expedited":
         rec = {"op": m.boot, "online": boot_rec["online"]}
         _check_sample(scenario, m, rec)
         samples.append({"op": m.boot, "treatment": treatment or variant,
-                        "cycle": 1, "ns": int(boot_rec["uptime_ns"])})
+                        "cycle": cycle or 1, "ns": int(boot_rec["uptime_ns"])})
     for rec in r.of("sample"):
         _check_sample(scenario, m, rec)
         if int(rec["cycle"]):           # 0 warms up
@@ -252,8 +258,8 @@ def measure(scenario, cpus=None, arch=None, full=False):
 
 def rows(doc):
     """One row for each machine, size and operation: {'machine', 'cpus',
-    'op', 'ms': {treatment: (median, min, max)}, 'counts': {treatment:
-    {column: n}}}."""
+    'op', 'n': samples, 'ms': {treatment: (median, min, max)}, 'counts':
+    {treatment: {column: n}}}."""
     out = {}
     for run in doc["runs"]:
         for s in run["samples"]:
@@ -268,6 +274,7 @@ def rows(doc):
                 for col, funcs in {**COUNTS,
                                    **doc.get("counts", {})}.items()}
     for row in out.values():
+        row["n"] = max(map(len, row["all"].values()), default=0)
         row["ms"] = {t: (statistics.median(v), min(v), max(v))
                      for t, v in row.pop("all").items()}
     return list(out.values())
@@ -285,9 +292,7 @@ def table(doc):
     if doc.get("report"):
         return reports.TABLES[doc["report"]](doc)
     rs = rows(doc)
-    n = max((len([s for s in r["samples"] if s["op"] == r["samples"][0]["op"]
-                  and s["treatment"] == r["samples"][0]["treatment"]])
-             for r in doc["runs"] if r["samples"]), default=0)
+    n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
     out = [f"{doc['title']} ({kind}, median of {n})", "",
            f"{'machine':<10}{'CPUs':>5} {'operation':<24}{'base':>9}"
@@ -406,12 +411,16 @@ def tables():
 
 
 def main(name, cpus=None, arch=None):
-    """Run scenario 'name' ('' is the default set, 'all' everything with all
-    sizes; those of one with FULL=1 in the environment), print tables, write
-    out/bench/NAME.{json,png}; with RECORD=1 also bench/results/."""
+    """Run scenario 'name' ('' is the default set, 'all' that with all sizes
+    and the others; those get all of theirs with FULL=1 in the environment),
+    print tables, write out/bench/NAME.{json,png}; with RECORD=1 also
+    bench/results/."""
     if arch:
         check_arch(arch)
-    full = name == "all" or bool(os.environ.get("FULL"))
+
+    def full(s):
+        return bool(os.environ.get("FULL")
+                    or name == "all" and s.get("default"))
     everything = [load(p.stem) for p in sorted(SCENARIOS.glob("*.toml"))]
     if not name or name == "all":
         todo = [s for s in everything if s.get("default")]
@@ -423,15 +432,15 @@ def main(name, cpus=None, arch=None):
         if todo[0].get("needs_cpus") and not cpus:
             raise LabError(f"SCENARIO={name} needs CPUS=, for example "
                            "CPUS=256")
-    if arch and (not name or full):
+    if arch and name in ("", "all"):
         todo = [s for s in todo if any(
             machine.MACHINES[m["type"]]["arch"] == arch
             for m in s["machine"])]
     cpus = int(cpus) if cpus and str(cpus).isdigit() else cpus
     for s in todo:
-        machines(s, cpus, arch, full)       # bad input ends here, not later
+        machines(s, cpus, arch, full(s))    # bad input ends here, not later
     for s in todo:
-        doc = measure(s, cpus, arch, full)
+        doc = measure(s, cpus, arch, full(s))
         text = table(doc)
         write_atomic(OUT / "bench" / f"{s['name']}.json",
                      json.dumps(doc, indent=1) + "\n")

@@ -149,27 +149,35 @@ class Report:
         return 1 if self.failed or not self.passed else 0
 
 
+def _checkpatch(patch):
+    """What checkpatch --strict says about a patch, '' if it is content."""
+    r = subprocess.run(
+        ["perl", LINUX / "scripts/checkpatch.pl", "--strict", "--terse",
+         "--show-types", "--showfile", "--color=never", f"--root={LINUX}",
+         f"--ignore={','.join(CHECKPATCH_IGNORE)}", "-"],
+        cwd=LINUX, capture_output=True, text=True, input=patch.read_text(),
+        env={**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:"
+             + os.environ["PATH"]})
+    said = [x for x in r.stdout.splitlines() if not any(
+        re.search(e, x) for e, _ in CHECKPATCH_EXCEPT)]
+    # totals end what it says, if there is something to say; tracebacks of its
+    # own helpers must not pass as a clean result
+    if "Traceback" not in r.stderr and (
+            r.returncode == 0 and not said
+            or len(said) == 1 and said[0].endswith("lines checked")):
+        return ""
+    return "\n".join(said) + r.stderr
+
+
 def check_patches(rep):
     """checkpatch --strict on every patch; the series applies; the round
     trip is exact."""
-    ignore = ",".join(CHECKPATCH_IGNORE)
     patches = series.patch_files()
-    for p in patches:
-        r = subprocess.run(
-            ["perl", LINUX / "scripts/checkpatch.pl", "--strict", "--terse",
-             "--show-types", "--showfile", "--color=never",
-             f"--root={LINUX}", f"--ignore={ignore}", "-"],
-            cwd=LINUX, capture_output=True, text=True, input=p.read_text(),
-            env={**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:"
-                 + os.environ["PATH"]})
-        said = [x for x in r.stdout.splitlines() if not any(
-            re.search(e, x) for e, _ in CHECKPATCH_EXCEPT)]
-        # totals end what it says, if there is something to say; tracebacks
-        # of its own helpers must not pass as a clean result
-        rep.add(f"checkpatch: {p.name}", "Traceback" not in r.stderr and (
-            r.returncode == 0 and not said
-            or len(said) == 1 and said[0].endswith("lines checked")),
-                "\n".join(said) + r.stderr)
+    with step(f"checkpatch on {len(patches)} patches", 110):
+        found = boot.side_by_side(_checkpatch, [(p,) for p in patches],
+                                  os.cpu_count() or 1)
+    for p, said in zip(patches, found):
+        rep.add(f"checkpatch: {p.name}", not said, said)
     with locked("kernel-bisect"), step("the series on a fresh base", 30):
         tree = kernels.slot("bisect")
         try:
@@ -292,23 +300,25 @@ def add_ktap(rep, where, text, what):
         rep.add(f"{where}: {what}: {name}", ok, detail)
 
 
-def _boot_all(rep, what, usual, boots, limit):
-    """run_job side by side, virtual time does not notice: each of boots is
-    (name, machine, image, job). Yields (machine, Result) of those that went
-    well."""
-    for a in dict.fromkeys(m.arch for _, m, _, _ in boots):
-        guest.rootfs(a), guest.lab_disk(a)      # make them beforehand
+class Boot:
+    """One guest to boot, and what is to be true of its result: judge(rep, m,
+    r) adds that to the report when the boot went well."""
 
-    def one(name, m, image, job):
+    def __init__(self, name, m, image, job, judge, limit):
+        self.name, self.m, self.image, self.job = name, m, image, job
+        self.judge, self.limit = judge, limit
+
+    def __call__(self):
         try:
-            return boot.run_job(m, image, job, name=f"test-{name}",
-                                limit=limit)
+            self.result = boot.run_job(self.m, self.image, self.job,
+                                       name=f"test-{self.name}",
+                                       limit=self.limit)
+            say(f"   {self.name}: {human(self.result.seconds)}")
         except LabError as e:
-            return e
-    with step(f"boot {what}", usual):
-        results = boot.side_by_side(one, boots, os.cpu_count() or 1)
-    for (name, m, _, _), r in zip(boots, results):
-        test = f"{name}: boots, no splat"
+            self.result = e
+
+    def report(self, rep):
+        test, r = f"{self.name}: boots, no splat", self.result
         if isinstance(r, LabError):
             rep.add(test, False, r)
         elif r.status:
@@ -316,7 +326,22 @@ def _boot_all(rep, what, usual, boots, limit):
                     f"the job ended with {r.status}\n{r.output()[-2000:]}")
         else:
             rep.add(test, True)
-            yield m, r
+            self.judge(rep, self.m, r)
+
+
+def run_all(rep, todo):
+    """Do all of todo, Boots and the like, as many side by side as there are
+    CPUs: virtual time does not notice. The longest come first. Then the
+    results, in the order of todo."""
+    for a in dict.fromkeys(b.m.arch for b in todo if isinstance(b, Boot)):
+        guest.rootfs(a), guest.lab_disk(a)      # make them beforehand
+    with step(f"{len(todo)} boots and the like, {os.cpu_count() or 1} at a "
+              "time"):
+        boot.side_by_side(lambda b: b(),
+                          [(b,) for b in sorted(todo, key=lambda b: -b.limit)],
+                          os.cpu_count() or 1)
+    for b in todo:
+        b.report(rep)
 
 
 def _machine(arch, **kw):
@@ -326,59 +351,55 @@ def _machine(arch, **kw):
     return machine.topology(type_, cpus, **kw)
 
 
-def check_boots(rep, images):
+def boots(images):
     """The patched kernels boot; selftests, KUnit, SMT and its counts."""
-    boots = []
     for arch, image in images.items():
         m = _machine(arch, append="kunit.autorun=1")
-        boots.append((m.name(), m, image,
-                      JOB_SELFTESTS % quick() + JOB_SMT))
-    for m, r in _boot_all(rep, "both: selftests, KUnit, SMT", 400, boots,
-                          1800):
-        add_ktap(rep, m.name(), r.files.get("kselftest", b"").decode(),
-                 "kselftest")
-        add_ktap(rep, m.name(), r.files.get("kunit", b"").decode(), "KUnit")
-        bad = []
-        for s in r.of("sample"):
-            want = m.cpus // m.threads if s["op"] == "off" else m.cpus
-            if len(bench.cpulist(s["online"])) != want:
-                bad.append(f"after {s['op']}: {s['online']}")
-        rep.add(f"{m.name()}: SMT off leaves a thread a core, on brings all",
-                not bad and len(r.of("sample")) == 6, "\n".join(bad))
-        counts = {c["op"]: c for c in r.of("counts")}
-        off, on = counts.get("off", {}), counts.get("on", {})
-
-        def calls(c, *names):
-            return sum(int(c.get(n, 0)) for n in names)
-        rebuilds = [calls(c, "build_sched_domains") for c in (off, on)]
-        rep.add(f"{m.name()}: one domain rebuild for all CPUs going down, one "
-                "for all coming up", rebuilds == [1, 1], rebuilds)
-        stops = [calls(c, "stop_machine_cpuslocked",
-                       "stop_machine_from_inactive_cpu") for c in (off, on)]
-        rep.add(f"{m.name()}: SMT off stops the machine once, SMT on at most "
-                "once", stops[0] == 1 and stops[1] <= 1, stops)
-        gps = [(calls(c, "synchronize_rcu_normal"),
-                calls(c, "synchronize_rcu_expedited")) for c in (off, on)]
-        rep.add(f"{m.name()}: SMT off waits for one expedited grace period, "
-                "SMT on for none", gps == [(0, 1), (0, 0)], gps)
-        got = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))
-               for op, c in counts.items()}
-        if m.type == "pseries":
-            rep.add(f"{m.name()}: SMT switching never uninstalls the idle "
-                    "handler", got == {"off": 0, "on": 0}, got)
+        yield Boot(m.name(), m, image, JOB_SELFTESTS % quick() + JOB_SMT,
+                   _judge_boot, 1800)
 
 
-def check_sysfs(rep, images):
+def _judge_boot(rep, m, r):
+    add_ktap(rep, m.name(), r.files.get("kselftest", b"").decode(),
+             "kselftest")
+    add_ktap(rep, m.name(), r.files.get("kunit", b"").decode(), "KUnit")
+    bad = []
+    for s in r.of("sample"):
+        want = m.cpus // m.threads if s["op"] == "off" else m.cpus
+        if len(bench.cpulist(s["online"])) != want:
+            bad.append(f"after {s['op']}: {s['online']}")
+    rep.add(f"{m.name()}: SMT off leaves a thread a core, on brings all",
+            not bad and len(r.of("sample")) == 6, "\n".join(bad))
+    counts = {c["op"]: c for c in r.of("counts")}
+    off, on = counts.get("off", {}), counts.get("on", {})
+
+    def calls(c, *names):
+        return sum(int(c.get(n, 0)) for n in names)
+    rebuilds = [calls(c, "build_sched_domains") for c in (off, on)]
+    rep.add(f"{m.name()}: one domain rebuild for all CPUs going down, one "
+            "for all coming up", rebuilds == [1, 1], rebuilds)
+    stops = [calls(c, "stop_machine_cpuslocked",
+                   "stop_machine_from_inactive_cpu") for c in (off, on)]
+    rep.add(f"{m.name()}: SMT off stops the machine once, SMT on at most "
+            "once", stops[0] == 1 and stops[1] <= 1, stops)
+    gps = [(calls(c, "synchronize_rcu_normal"),
+            calls(c, "synchronize_rcu_expedited")) for c in (off, on)]
+    rep.add(f"{m.name()}: SMT off waits for one expedited grace period, "
+            "SMT on for none", gps == [(0, 1), (0, 0)], gps)
+    got = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))
+           for op, c in counts.items()}
+    if m.type == "pseries":
+        rep.add(f"{m.name()}: SMT switching never uninstalls the idle "
+                "handler", got == {"off": 0, "on": 0}, got)
+
+
+def sysfs_boots(images):
     """CPUs look the same in sysfs in whatever way they came up: in parallel
     or not, one by one or together, at boot or by hotplug/online, and after
     SMT was off."""
-    boots = [("-".join([_machine(arch).name(), "sysfs",
-                        *re.findall(r"\w+", append)]),
-              _machine(arch, append=append), image, JOB_SYSFS)
-             for arch, image in images.items() for append in SYSFS_BOOTS]
     want = {}
-    for m, r in _boot_all(rep, "both: sysfs, however CPUs come up", 60, boots,
-                          600):
+
+    def judge(rep, m, r):
         for when in "boot", "again":
             got = r.files.get(when, b"").decode()
             ref = want.setdefault(m.arch, got)
@@ -387,46 +408,60 @@ def check_sysfs(rep, images):
             rep.add(f"{m.name()}: sysfs is as ever: {m.append or 'default'}, "
                     + ("SMT off and on" if when == "again" else "booted"),
                     "topology" in got and not diff, "\n".join(diff))
+    for arch, image in images.items():
+        for append in SYSFS_BOOTS:
+            m = _machine(arch, append=append)
+            yield Boot("-".join([m.name(), "sysfs",
+                                 *re.findall(r"\w+", append)]), m, image,
+                       JOB_SYSFS, judge, 600)
 
 
-def check_debug(rep, arches):
+def debug_boots(images):
     """The debug profile: SMT and hotplug loops and selftests, no splat."""
-    boots = []
-    for arch, image in check_builds(rep, arches, "debug").items():
-        m = _machine(arch)
-        boots.append((f"{m.name()}-debug", m, image, JOB_DEBUG % quick()))
-    for m, r in _boot_all(rep, "both debug: SMT and hotplug loops, selftests",
-                          1300, boots, 3000):
+    def judge(rep, m, r):
         add_ktap(rep, f"{m.name()}-debug",
                  r.files.get("kselftest", b"").decode(), "kselftest")
         online = [x["online"] for x in r.of("checked")]
         rep.add(f"{m.name()}-debug: all CPUs are online at the end",
                 [len(bench.cpulist(x)) for x in online] == [m.cpus], online)
+    for arch, image in images.items():
+        m = _machine(arch)
+        yield Boot(f"{m.name()}-debug", m, image, JOB_DEBUG % quick(), judge,
+                   3000)
 
 
-def check_lab(rep):
+class Lab:
     """pytest of the lab itself, deliberate faults among it; a skip is a
     failure."""
-    with step("pytest", 90):
-        xml = OUT / "pytest.xml"
-        r = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p",
-                            "no:cacheprovider", f"--junitxml={xml}",
-                            str(TOP / "tests")], cwd=TOP, text=True,
-                           capture_output=True)
-    import xml.etree.ElementTree as ET
-    try:
-        cases = list(ET.parse(xml).getroot().iter("testcase"))
-    except (OSError, ET.ParseError) as e:
-        rep.add("pytest", False, f"{e}\n{r.stdout[-2000:]}{r.stderr[-2000:]}")
-        return
-    for c in cases:
-        bad = [x for x in c if x.tag in ("failure", "error", "skipped")]
-        text = "".join(f"{x.tag}: {x.get('message')}\n{x.text or ''}"
-                       for x in bad)
-        rep.add(f"lab: {c.get('classname').split('.')[-1]}: {c.get('name')}",
-                not bad, text[-3000:])
-    if r.returncode and not any(len(c) for c in cases):
-        rep.add("pytest", False, r.stdout[-2000:] + r.stderr[-2000:])
+    limit = 900
+
+    def __call__(self):
+        self.xml = OUT / "pytest.xml"
+        self.xml.unlink(missing_ok=True)
+        t0 = time.monotonic()
+        self.result = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+             f"--junitxml={self.xml}", str(TOP / "tests")], cwd=TOP, text=True,
+            capture_output=True)
+        say(f"   pytest: {human(time.monotonic() - t0)}")
+
+    def report(self, rep):
+        import xml.etree.ElementTree as ET
+        r = self.result
+        try:
+            cases = list(ET.parse(self.xml).getroot().iter("testcase"))
+        except (OSError, ET.ParseError) as e:
+            rep.add("pytest", False,
+                    f"{e}\n{r.stdout[-2000:]}{r.stderr[-2000:]}")
+            return
+        for c in cases:
+            bad = [x for x in c if x.tag in ("failure", "error", "skipped")]
+            text = "".join(f"{x.tag}: {x.get('message')}\n{x.text or ''}"
+                           for x in bad)
+            rep.add(f"lab: {c.get('classname').split('.')[-1]}: "
+                    f"{c.get('name')}", not bad, text[-3000:])
+        if r.returncode and not any(len(c) for c in cases):
+            rep.add("pytest", False, r.stdout[-2000:] + r.stderr[-2000:])
 
 
 PARTS = ("patches", "builds", "boots", "sysfs", "debug", "each", "lab")
@@ -460,14 +495,18 @@ def main(a):
             return None
 
     part("patches", check_patches, rep)
-    first = next((p for p in ("builds", "boots", "sysfs") if p in parts), None)
-    if first:
-        images = part(first,
-                      check_builds, rep, arches) or {}
-    part("boots", check_boots, rep, images)
-    part("sysfs", check_sysfs, rep, images)
-    part("lab", check_lab, rep)
-    part("debug", check_debug, rep, arches)
+    if {"builds", "boots", "sysfs"} & set(parts):
+        images = check_builds(rep, arches)
+    debug = check_builds(rep, arches, "debug") if "debug" in parts else {}
+    todo = [*(boots(images) if "boots" in parts else ()),
+            *(sysfs_boots(images) if "sysfs" in parts else ()),
+            *(debug_boots(debug) if "debug" in parts else ()),
+            *([Lab()] if "lab" in parts else ())]
+    try:
+        if todo:
+            run_all(rep, todo)
+    except LabError as e:
+        rep.add("boots run to their end", False, e)
     part("each", check_each_patch, rep, arches, lambda: min(
         PER_PATCH_BUDGET, WHOLE_BUDGET - (time.monotonic() - t0)))
     say(f"   tests took {human(time.monotonic() - t0)}")

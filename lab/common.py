@@ -26,7 +26,7 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan", "torture", "bpf")
+PROFILES = ("", "debug", "kcsan", "torture", "bpf", "nostats")
 
 
 class LabError(Exception):
@@ -71,7 +71,8 @@ def need_space(path, gib, what):
     free = shutil.disk_usage(path).free / 2**30
     if free < gib:
         raise LabError(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
-                       "free; free some or set CPUHP_CACHE to another disk")
+                       "free; free some, or set CPUHP_CACHE to another disk "
+                       "if it is the cache's")
 
 
 def disk_full(text, what, path):

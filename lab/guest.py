@@ -5,12 +5,14 @@ small disk with what is ours: scripts, labctl, the kernel's selftests (disk
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 
 from . import kernels
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch, digest,
-                     fresh_dir, git, locked, need_space, run, step)
+                     disk_full, fresh_dir, git, locked, need_space, run, say,
+                     step)
 
 GUEST = TOP / "guest"
 SUITE = "bookworm"
@@ -39,6 +41,23 @@ def _log(name):
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"")
     return path
+
+
+def _mmdebstrap(arch, *args):
+    """Run mmdebstrap; LabError says which of its usual problems it is."""
+    log = _log(f"mmdebstrap-{arch}")
+    status, out = run(["mmdebstrap", *args], log=log, check=False)
+    if not status:
+        return
+    disk_full(out, "mmdebstrap", cache_dir())
+    say("\n".join("   | " + x for x in out.splitlines()[-15:]))
+    net = re.search(r"Could not (?:resolve|connect)|Temporary failure resolving"
+                    r"|Unable to connect|Connection (?:failed|timed out)", out)
+    raise LabError(("the Debian mirror of this machine's apt sources cannot be "
+                    "reached; see that the network works, or set CPUHP_MIRROR "
+                    "to another one" if net else
+                    f"mmdebstrap failed with status {status}")
+                   + f"; the log is {log}")
 
 
 def _check_unshare():
@@ -78,12 +97,11 @@ def rootfs(arch, profile=""):
                 mode = "root" if os.geteuid() == 0 else "unshare"
                 if mode == "unshare":
                     _check_unshare()
-                _, out = run(["mmdebstrap", f"--mode={mode}",
-                              "--variant=extract", f"--architectures={deb}",
-                              f"--include={','.join(pkgs)}", "--format=tar",
-                              "--aptopt=Acquire::Retries \"3\"",
-                              SUITE, tar, f"deb {_mirror()} {SUITE} main"],
-                             log=_log(f"mmdebstrap-{arch}"))
+                _mmdebstrap(arch, f"--mode={mode}", "--variant=extract",
+                            f"--architectures={deb}",
+                            f"--include={','.join(pkgs)}", "--format=tar",
+                            "--aptopt=Acquire::Retries \"3\"",
+                            SUITE, tar, f"deb {_mirror()} {SUITE} main")
                 add = tmp / "add"
                 for d in ("lab", "proc", "sys", "dev", "tmp", "run", "root",
                           "usr/bin", "etc"):

@@ -527,6 +527,52 @@ result "hibernation, test_resume" again disk none test_resume
 result "all online at the end" want $THREADS
 """
 
+# Seven CPUs: the last core has one thread, the other is not there. And primary
+# threads that are offline while their siblings come and go.
+JOB_ODD = PRELUDE + r"""
+# online LIST: these CPUs are, and no others
+online() {
+	[ "$(cat $CPU/online)" = $1 ] ||
+		{ echo "online: $(cat $CPU/online), wanted: $1"; return 1; }
+	consistent
+}
+
+as_booted() {
+	online 0-6 && [ "$(cat $CPU/present)" = 0-6 ] &&
+		[ "$(cat $CPU/cpu6/topology/thread_siblings_list)" = 6 ] &&
+		[ "$(cat $CPU/cpu5/topology/thread_siblings_list)" = 4-5 ]
+}
+
+control() {
+	put smt/control off && online 0,2,4,6 &&
+		put smt/control on && online 0-6
+}
+
+lists() {
+	put hotplug/offline 1-6 && online 0 && put hotplug/online all &&
+		online 0-6 && refused hotplug/online 7 && online 0-6 &&
+		put hotplug/offline 6,3 && online 0-2,4-5 &&
+		put hotplug/online 3,6 && online 0-6
+}
+
+primaries() {
+	put hotplug/offline 2,4 && online 0-1,3,5-6 &&
+		put hotplug/offline 3,5 && online 0-1,6 &&
+		put hotplug/online 3 && online 0-1,3,6 &&
+		put hotplug/online 2,4-5 && online 0-6 || return
+	# whose primary thread is offline goes as well, as ever on x86
+	put cpu2/online 0 && online 0-1,3-6 &&
+		put smt/control off && online 0,4,6 &&
+		put smt/control on && online 0-6
+}
+
+result "as booted" as_booted
+result "SMT off and on" control
+result "lists" lists
+result "primary threads offline" primaries
+result "as booted at the end" as_booted
+"""
+
 # MORE cycles after 10 must not cost memory. What is left is noise of the
 # allocators: pages of partly filled slabs, a page of percpu chunks.
 JOB_LEAK = PRELUDE + r"""
@@ -689,6 +735,10 @@ def matrix():
         yield Case(f"q35-8 threads={t}", m, JOB_MATRIX,
                    MATRIX if t > 1 else MATRIX_1,
                    {"LEVELS": "off on off on"}, _counts(m))
+    yield Case("q35-7 threads=2, one core has one",
+               _vm("q35", 8, 2, options=("-smp", "cpus=7,maxcpus=8")), JOB_ODD,
+               ("as booted", "SMT off and on", "lists",
+                "primary threads offline", "as booted at the end"))
 
 
 def parameters():

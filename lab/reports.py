@@ -195,23 +195,27 @@ def domains(doc):
 # ---- one CPU, under load ------------------------------------------------
 
 def latency(doc):
-    """Shortest and longest offline and online of one CPU; the page's too."""
+    """Shortest and longest offline and online of one CPU, and of the
+    architecture's part of it; the page's too."""
     page = reference("latency")
     by = {run["variant"]: run["stats"] for run in doc["runs"]}
     first = doc["runs"][0]
     n = len(first["stats"])
     out = [f"{doc['title']} ({_kind(doc)})", "",
-           f"{'':<10}" + "".join(f"{x:>20}" for x in (
+           f"{'':<14}" + "".join(f"{x:>20}" for x in (
                "base", "patched", "ARM (2013-08), ms")),
-           f"{f'of {n}':<10}" + f"{'min':>12}{'max':>8}" * 3]
-    for way in ("up", "down"):
+           f"{f'of {n}':<14}" + f"{'min':>12}{'max':>8}" * 3]
+    for key, name in (("up", "CPU up"), ("arch_up", "  arch up"),
+                      ("down", "CPU down"), ("disable", "  arch disable"),
+                      ("die", "  arch die")):
         cells = []
         for v in ("base", "patched"):
-            ns = [int(s[way]) / 1e6 for s in by[v]]
+            ns = [int(s[key]) / 1e6 for s in by[v]]
             cells += [min(ns), max(ns)]
-        out.append(f"{'CPU ' + way:<10}" + "".join(
-            f"{_ms(x, 1):>{w}}" for x, w in zip(cells + page[way],
-                                              3 * (12, 8))))
+        digits = 3 if key in ("arch_up", "disable", "die") else 1
+        out.append(f"{name:<14}" + "".join(
+            f"{_ms(x, digits):>{w}}" for x, w in zip(cells + page[key],
+                                                   3 * (12, 8))))
     return "\n".join(out) + "\n"
 
 
@@ -240,5 +244,32 @@ def survivors(doc):
     return "\n".join(out) + "\n"
 
 
-TABLES = {"bringup": bringup, "treatments": treatments, "stop": stop,
+def stats(doc):
+    """What accounting costs: not built in, built in and off, on."""
+    found, n = {}, 0
+    for run in doc["runs"]:
+        for s in run["samples"]:
+            op, _, on = s["op"].partition(", ")
+            found.setdefault((run["machine"], run["cpus"], op), {}).setdefault(
+                "on" if on else run["variant"], []).append(s["ns"] / 1e6)
+    out = []
+    for (mach, cpus, op), ms in found.items():
+        if "without" not in ms:         # not an operation
+            continue
+        n = len(ms["without"])
+        a, b, c = (statistics.median(ms[k]) for k in ("without", "patched",
+                                                      "on"))
+        out.append(
+            f"{mach:<8}{cpus:>4} {op:<12}{_ms(a, 2):>7}"
+            f"{_ms(min(ms['without']), 2):>7}{_ms(max(ms['without']), 2):>7}"
+            f"{_ms(b, 2):>9}{100 * (b / a - 1):>+6.1f} %"
+            f"{_ms(c, 2):>9}{100 * (c / a - 1):>+6.1f} %")
+    return "\n".join([
+        f"{doc['title']} ({_kind(doc)}, of {n})", "",
+        f"{'':<25}{'not built in':>21}{'off':>17}{'on':>17}",
+        f"{'machine':<8}{'CPUs':>4} {'operation':<12}{'median':>7}{'min':>7}"
+        f"{'max':>7}{'median':>9}{'':>8}{'median':>9}"] + out) + "\n"
+
+
+TABLES = {"stats": stats, "bringup": bringup, "treatments": treatments, "stop": stop,
           "domains": domains, "latency": latency, "survivors": survivors}

@@ -13,7 +13,7 @@ import time
 
 from . import source
 from .common import (LINUX, PATCHES, TOP, LabError, digest, fresh_dir, git,
-                     say, step, write_atomic)
+                     need_space, say, step, write_atomic)
 
 COVER = "0000-cover-letter.patch"
 # git as it is without anybody's configuration, so that the files it makes
@@ -166,11 +166,15 @@ def make_tree(linux=None, force=False):
                 f"patches{note}")
             return version
         if edited:
+            if in_progress() and not force:
+                raise LabError("linux/ has an unfinished git am or rebase; "
+                               "finish it there (git am --continue, git "
+                               "rebase --continue), then 'make patches' here, "
+                               "or 'make tree FORCE=1' to set it aside")
             if not force:
-                why = "an unfinished git am or rebase" if in_progress() else \
-                    "commits or changes that are not in patches/"
-                raise LabError(f"linux/ has {why}, and patches/ or the base "
-                               "changed; run 'make patches' to keep them, or "
+                raise LabError("linux/ has commits or changes that are not in "
+                               "patches/, and patches/ or the base changed; "
+                               "run 'make patches' to keep them, or "
                                "'make tree FORCE=1' to set them aside")
             saved = TOP / f"linux.saved-{time.strftime('%Y%m%d-%H%M%S')}"
             os.rename(LINUX, saved)
@@ -190,6 +194,7 @@ def make_tree(linux=None, force=False):
             git("checkout", "-q", "-f", "-B", "series", "base", cwd=LINUX)
             _apply_and_note(LINUX, tag, key)
         else:
+            need_space(TOP, 3, "linux/")
             failed = None
             with fresh_dir(LINUX) as tmp:
                 tmp.rmdir()

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Deliberate faults in real guests: each must turn a run red."""
 
+import sys
 import time
 
+import pexpect
 import pytest
 
+from conftest import TOP
 from lab import boot, check, kernels, machine
 from lab.common import LabError
 
@@ -121,3 +124,22 @@ def test_an_exception_on_the_host_side_is_not_lost(image):
         raise LabError("the host side is broken")
     with pytest.raises(LabError, match="host side is broken"):
         run(image, "sleep 1\n", host=host)
+
+
+def test_the_shell_takes_what_is_typed(image):
+    """'make shell' on a terminal: the guest answers, and 'exit' ends it."""
+    c = pexpect.spawn(sys.executable, ["-m", "lab", "shell", "--arch",
+                                       "x86_64", "--cpus", "4"],
+                      cwd=TOP, timeout=120, encoding="utf-8")
+    try:
+        c.expect("CPUs 0-3")
+        c.expect("[#$] ")
+        c.sendline("echo 3 > /sys/devices/system/cpu/hotplug/offline; "
+                   "echo left: $(nproc)")
+        c.expect(r"left: 3\s")
+        c.sendline("exit")
+        c.expect(pexpect.EOF)
+        c.close()
+        assert c.exitstatus == 0
+    finally:
+        c.close(force=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The parts of the lab that need no guest."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import time
 import pytest
 
 from conftest import TOP
-from lab import bench, check, common, console, ktap, machine
+from lab import bench, check, common, console, guest, ktap, machine
 from lab.common import LabError
 
 
@@ -165,6 +166,29 @@ def test_report_without_any_test_fails(monkeypatch, tmp_path, capsys):
     assert "0 passed, 0 failed" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("good, status, says", [
+    (True, 0, "2 passed, 0 failed"), (False, 1, "1 passed, 1 failed")])
+def test_one_failure_makes_the_whole_run_fail(monkeypatch, tmp_path, capsys,
+                                              good, status, says):
+    class Lab(check.Lab):
+        def __call__(self):
+            pass
+
+        def report(self, rep):
+            rep.add("fine", True)
+            rep.add("the other", good, "why")
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
+    monkeypatch.setattr(check, "OUT", tmp_path)
+    monkeypatch.setattr(check, "Lab", Lab)
+    monkeypatch.setattr(check.series, "make_tree", lambda linux: None)
+    monkeypatch.setattr(check.series, "check_tree", lambda: None)
+    args = argparse.Namespace(only="lab", arch="", linux="")
+    assert check.main(args) == status
+    assert capsys.readouterr().out.splitlines()[-1] == says
+    assert ("not ok 2 the other\n# why" in
+            (tmp_path / "test.ktap").read_text()) != good
+
+
 # ---- bench --------------------------------------------------------------
 
 def _doc():
@@ -245,15 +269,16 @@ def test_fresh_scenario_boots_for_each_sample():
     assert (few.append, two.cpus, two.threads) == ("maxcpus=2", 2, 1)
     assert bench.machines(s, cpus=16)[2].cpus == 2
     assert len({m.name() for m in (full, few)}) == 2
-    assert len(bench.boots(s, full)) == 2
-    plan = bench.boots(s, few)
-    assert plan[0] == ("base", "base", False) and len(plan) == 6
+    assert len(bench.boots(s, full)) == 2 * s["repeat"]
+    plan = bench.boots({**s, "repeat": 2}, few)
+    assert plan[0] == ("base", "base", 1) and len(plan) == 9
     # times first: counts go to the rows which these make
-    assert [c for _, _, c in plan] == [False] * 3 + [True] * 3
-    base = bench.job_text(s, few, "base", "expedited", False)
+    assert [c for _, _, c in plan] == [1] * 3 + [2] * 3 + [0] * 3
+    base = bench.job_text(s, few, "base", "expedited", 2)
     assert "chcpu" in base and "counted" not in base
     assert base.count("timed '") == 1 and "as_treatment expedited" in base
-    patched = bench.job_text(s, few, "patched", "patched", True)
+    assert " expedited 2 " in base
+    patched = bench.job_text(s, few, "patched", "patched", 0)
     assert "hotplug/online all" in patched and "timed '" not in patched
     bench._check_sample(s, few, {"op": few.boot, "online": "0,2"})
     bench._check_sample(s, full, {"op": full.boot, "online": "0-7"})
@@ -320,6 +345,21 @@ def test_disk_full_is_said_when_it_happens(tmp_path):
         common.disk_full("fatal: sha1 file '<stdout>' write error. Out of "
                          "diskspace", "git add", "here")
     common.disk_full("fatal: bad object", "git add", "here")
+
+
+@pytest.mark.parametrize("said, says", [
+    ("Err:1 Could not resolve 'deb.example.org'", "cannot be reached"),
+    ("E: Unable to locate package nix", "status 7"),
+    ("tar: write error: No space left on device", "is full")])
+def test_why_no_guest_was_made(monkeypatch, tmp_path, said, says):
+    fake = tmp_path / "mmdebstrap"
+    fake.write_text(f'#!/bin/sh\necho "{said}" >&2\nexit 7\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(LabError, match=says) as e:
+        guest._mmdebstrap("x86_64", "bookworm")
+    assert "\n" not in str(e.value)
 
 
 def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):

@@ -97,12 +97,15 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
     doc = {"scenario": "x", "title": "T", "report": "latency",
            "clock": "virtual (icount)", "runs": [
                {"variant": v, "stats": [
-                   {"load": "0", "down": str(ms * 10**6), "up": "1500000"}
+                   {"load": "0", "down": str(ms * 10**6), "up": "1500000",
+                    "arch_up": "9000", "disable": "8000", "die": str(ms * 1000)}
                    for ms in (3, 1, 2)]} for v in ("base", "patched")]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["CPU", "down", "1.0", "3.0", "1.0", "3.0",
+    assert lines[-3].split() == ["CPU", "down", "1.0", "3.0", "1.0", "3.0",
                                  "54.8", "1526.5"]
+    assert lines[-1].split() == ["arch", "die", "0.001", "0.003", "0.001",
+                                 "0.003", "0.023", "1.963"]
 
 
 def test_survivors_have_all_ways_side_by_side():
@@ -191,3 +194,31 @@ def test_a_patch_is_found_by_its_subject(toy, monkeypatch):
                                            cwd=toy.linux).strip()
     with pytest.raises(LabError, match="no patch 'one'"):
         kernels.patch("one")
+
+
+def test_accounting_is_compared_with_a_kernel_that_has_none():
+    def run(variant, ops):
+        return {"machine": "q35", "cpus": 16, "variant": variant, "samples": [
+            {"op": op, "treatment": variant, "cycle": c, "ns": int(ms * 1e6)}
+            for op, ms in ops for c in (1, 2, 3)]}
+    doc = {"scenario": "x", "title": "T", "report": "stats",
+           "clock": "virtual (icount)", "runs": [
+               run("without", [("SMT off", 10)]),
+               run("patched", [("SMT off", 10.1), ("SMT off, accounted", 12),
+                               ("stop", 1)])]}
+    text = bench.table(doc)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == [
+        "q35", "16", "SMT", "off", "10.00", "10.00", "10.00", "10.10",
+        "+1.0", "%", "12.00", "+20.0", "%"]
+    assert "stop" not in text
+
+
+def test_a_variant_may_be_a_profile(monkeypatch):
+    made = []
+    monkeypatch.setattr(kernels, "build", lambda *a: made.append(a))
+    s = bench.load("stats")
+    for v in bench.variants(s):
+        bench.image(s, v, "x86_64")
+    assert made == [("patched", "x86_64", "nostats"), ("patched", "x86_64")]

@@ -150,6 +150,18 @@ def test_new_patches_are_applied_over_an_unedited_tree(toy):
     assert "Change a line" in sh("git", "log", cwd=toy.linux)
 
 
+def test_an_unfinished_am_is_named_with_the_way_out(toy):
+    """Whatever else changed: 'make patches', which also needs it finished,
+    would be the wrong advice."""
+    series.make_tree(toy.src)
+    (toy.linux / ".git" / "rebase-apply").mkdir()
+    (toy.patches / "0001-x.patch").write_text("From: nobody\n")
+    for todo in (lambda: series.make_tree(toy.src), series.check_tree,
+                 series.make_patches):
+        with pytest.raises(LabError, match="git am --continue.*FORCE=1"):
+            todo()
+
+
 def test_fixups_and_merges_are_refused(toy):
     series.make_tree(toy.src)
     toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
