@@ -86,6 +86,11 @@ def disk_full(text, what, path):
 
 # ---- progress -----------------------------------------------------------
 
+def usual(what, default):
+    """The seconds that a step took the last time on this machine."""
+    return _durations().get(what, default)
+
+
 def _durations_file():
     return cache_dir() / "durations.json"
 

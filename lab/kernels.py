@@ -64,6 +64,8 @@ def make_env():
     return {"CCACHE_DIR": os.environ.get("CCACHE_DIR",
                                          str(cache_dir() / "ccache")),
             "CCACHE_MAXSIZE": "10G", "CCACHE_NOHASHDIR": "1",
+            # no preprocessor for what is not there yet: a fifth of the time
+            "CCACHE_DEPEND": "1",
             "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
             "KBUILD_BUILD_USER": "lab", "KBUILD_BUILD_HOST": "lab",
             "KBUILD_BUILD_VERSION": "1", "LC_ALL": "C"}
@@ -205,6 +207,19 @@ def image_dir(variant, arch, profile="", key=""):
         x for x in (variant, arch, profile, key) if x)
 
 
+def output_name(arch, profile=""):
+    """The output directory in a checkout. Profiles that change little share
+    one: kbuild makes again what depends on the options that differ."""
+    own = [p for p in profile.split("+") if p in ("debug", "kcsan")]
+    return "-".join([".o", arch, *own])
+
+
+def is_built(variant, arch, profile=""):
+    """Whether build() has nothing to do."""
+    key = build_key(wanted_commit(variant), arch, profile)
+    return (image_dir(variant, arch, profile, key) / "meta.json").exists()
+
+
 def _prune(dest):
     """Forget images which nobody has made for two weeks."""
     for d in dest.parent.iterdir():
@@ -254,7 +269,7 @@ def build(variant, arch, profile="", commit=None):
         with step(f"kernel {name}", {"": 420, "debug": 900, "kcsan": 700}.get(
                 profile.split("+")[0], 600)):
             src = checkout(variant, commit)
-            out = src / (".o-" + arch + (f"-{profile}" if profile else ""))
+            out = src / output_name(arch, profile)
             log = cache_dir() / "logs" / f"build-{name.replace(' ', '-')}.log"
             log.parent.mkdir(exist_ok=True)
             log.write_bytes(b"")

@@ -189,6 +189,24 @@ def test_one_failure_makes_the_whole_run_fail(monkeypatch, tmp_path, capsys,
             (tmp_path / "test.ktap").read_text()) != good
 
 
+@pytest.mark.parametrize("there, gone, full, want", [
+    (False, 0, "", ["x86_64", "ppc64le"]), (False, 40, "", ["x86_64"]),
+    (True, 40, "", ["x86_64", "ppc64le"]), (False, 40, "1",
+                                            ["x86_64", "ppc64le"])])
+def test_the_second_debug_kernel_is_left_out_when_it_takes_too_long(
+        monkeypatch, capsys, there, gone, full, want):
+    monkeypatch.setenv("FULL", full)
+    monkeypatch.setattr(check.kernels, "is_built", lambda *a: there)
+    monkeypatch.setattr(check, "usual", lambda what, default: 600)
+    monkeypatch.setattr(check, "check_builds",
+                        lambda rep, arches, profile: {arches[0]: profile})
+    got = check.check_debug_builds(None, ["x86_64", "ppc64le"],
+                                   time.monotonic() - 60 * gone)
+    assert list(got) == want
+    assert ("left out: ppc64le debug" in capsys.readouterr().out) == (
+        want == ["x86_64"])
+
+
 # ---- bench --------------------------------------------------------------
 
 def _doc():
