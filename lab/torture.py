@@ -36,10 +36,15 @@ TURNS = ("stress", "rcutorture", "smt", "scftorture", "stress", "locktorture")
 MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
             "ppc64le": (("pseries", 16, 8), ("pseries", 16, 4),
                         ("pseries", 8, 2))}
+# with KASAN or KCSAN: fewer CPUs, which share the host's, do much more, and the
+# checks take longest, so there are fewer of them
+MACHINES_SLOW = {"x86_64": (("q35", 4, 2), ("q35", 6, 2)),
+                 "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8))}
 
 JOB_STRESS = """
 cd /lab/kselftest/cpu-hotplug
-FAULTS=%(faults)d LOAD=%(load)d bash ./stress-test.sh %(seconds)d %(seed)d
+FAULTS=%(faults)d LOAD=%(load)d WRITES=%(writes)d \
+	bash ./stress-test.sh %(seconds)d %(seed)d
 """
 # levels between off and on exist on powerpc only
 JOB_SMT = """
@@ -101,14 +106,17 @@ def plan(seed, n, arch, slow=False):
     rng = random.Random(f"{seed}/{n}/{arch}")
     what = TURNS[n % len(TURNS)]
     type_, cpus, threads = rng.choice([
-        m for m in MACHINES[arch] if what != "smt" or m[2] > 1])
+        m for m in (MACHINES_SLOW if slow else MACHINES)[arch]
+        if what != "smt" or m[2] > 1])
     # in virtual time a second with all CPUs busy takes the host ten and more
     accel = "mttcg" if what in KERNEL else rng.choice(("icount", "mttcg"))
     seconds = 60 if accel == "mttcg" else 20
+    if slow:
+        seconds *= 2 if what not in KERNEL else 0.5
     p = {"turn": n, "arch": arch, "what": what,
          "machine": type_, "cpus": cpus, "threads": threads,
          "seed": rng.randrange(1 << 30), "accel": accel,
-         "seconds": seconds // 2 if slow else seconds,
+         "seconds": int(seconds), "writes": 24 if slow else 6,
          "faults": rng.randrange(4) > 0, "load": rng.randrange(2),
          "append": "", "lists": False}
     if what in KERNEL:
