@@ -35,7 +35,7 @@ PER_PATCH_BUDGET = 15 * 60
 WHOLE_BUDGET = 55 * 60
 # ... for which a second debug kernel may have to be left out, too. Usual times
 # of its build and of all boots.
-DEBUG_BUILD = 1.6               # of the build without
+DEBUG_BUILD = 1.2               # of the build without
 BOOTS_TAKE = 14 * 60
 
 # what is booted: two threads and more, two nodes
