@@ -90,15 +90,12 @@ emit checked online "$(cat $CPU/online)"
 
 # what sysfs says about the CPUs: however they came up, it is to be the same
 JOB_SYSFS = """
+# one program for hundreds of files
 describe() {
-	local f
-
 	cd $CPU
-	for f in online present possible cpu[0-9]*/topology/* \
-			cpu[0-9]*/cache/index*/* cpu[0-9]*/cpuidle/state*/name \
-			../node/node*/cpulist; do
-		[ -f $f ] && echo "$f: $(cat $f 2>/dev/null)"
-	done
+	grep -s -d skip "" online present possible cpu[0-9]*/topology/* \
+		cpu[0-9]*/cache/index*/* cpu[0-9]*/cpuidle/state*/name \
+		../node/node*/cpulist
 	ls -d cpu[0-9]*/* cpu[0-9]*/cache/* cpu[0-9]*/cpuidle/*
 	cd - > /dev/null
 }
