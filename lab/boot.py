@@ -27,6 +27,10 @@ def side_by_side(func, calls, workers):
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         todo = [pool.submit(func, *c) for c in calls]
         try:
+            done, _ = concurrent.futures.wait(
+                todo, return_when=concurrent.futures.FIRST_EXCEPTION)
+            for t in done:
+                t.result()
             return [t.result() for t in todo]
         except BaseException:
             for t in todo:

@@ -2,8 +2,8 @@
 """Kernel images: base and patched, per architecture and profile.
 
 Each variant has a checkout of its own in the cache, moved from commit to
-commit with git so that only changed files change their times; each
-configuration has an output directory below it. A finished image is copied
+commit with git so that only changed files change their times; below it are
+output directories, which configurations that differ in little share. A finished image is copied
 out with a description; the description decides whether make must run at
 all."""
 
@@ -50,21 +50,26 @@ def jobs():
 def make_cmd(src, out, arch, *targets, extra=()):
     """The make command line for a kernel source and output directory."""
     a = ARCHES[arch]
-    cc = a["cross"] + "gcc"
-    if shutil.which("ccache"):
-        cc = "ccache " + cc
     return ["make", "-C", src, f"O={out}", f"ARCH={a['kernel']}",
-            f"CROSS_COMPILE={a['cross']}", f"CC={cc}",
-            f"HOSTCC={'ccache ' if shutil.which('ccache') else ''}gcc",
+            f"CROSS_COMPILE={a['cross']}", *compilers(a["cross"]),
             "-s", f"-j{jobs()}", *extra, *targets]
+
+
+def compilers(cross):
+    """CC and HOSTCC for make, with ccache where it is. By name, in make_env()'s
+    PATH: kbuild makes everything again when the command is another."""
+    ccache = "cc.sh " if shutil.which("ccache") else ""
+    return [f"CC={ccache}{cross}gcc", f"HOSTCC={ccache}gcc"]
 
 
 def make_env():
     """Environment for reproducible builds through the lab's own ccache."""
-    return {"CCACHE_DIR": os.environ.get("CCACHE_DIR",
+    return {"PATH": f"{TOP / 'lab'}:{os.environ['PATH']}",
+            "CCACHE_DIR": os.environ.get("CCACHE_DIR",
                                          str(cache_dir() / "ccache")),
             "CCACHE_MAXSIZE": "10G", "CCACHE_NOHASHDIR": "1",
-            # no preprocessor for what is not there yet: a fifth of the time
+            # no preprocessor for what is not there yet: a fifth of the time;
+            # cc.sh has what it costs
             "CCACHE_DEPEND": "1",
             "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
             "KBUILD_BUILD_USER": "lab", "KBUILD_BUILD_HOST": "lab",
@@ -78,8 +83,9 @@ def wanted_commit(variant):
     if variant == "base":
         return git("rev-parse", "base^{commit}", cwd=LINUX).strip()
     if series.dirty():
-        say("   (linux/ has uncommitted changes; they are built)")
-        return git("stash", "create", cwd=LINUX).strip()
+        with locked("stash"):       # boots side by side ask as well
+            say("   (linux/ has uncommitted changes; they are built)")
+            return git("stash", "create", cwd=LINUX).strip()
     return series.head()
 
 

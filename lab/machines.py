@@ -560,10 +560,11 @@ primaries() {
 		put hotplug/offline 3,5 && online 0-1,6 &&
 		put hotplug/online 3 && online 0-1,3,6 &&
 		put hotplug/online 2,4-5 && online 0-6 || return
-	# whose primary thread is offline goes as well, as ever on x86
+	# a core whose primary thread is offline goes, and stays offline
 	put cpu2/online 0 && online 0-1,3-6 &&
 		put smt/control off && online 0,4,6 &&
-		put smt/control on && online 0-6
+		put smt/control on && online 0-1,4-6 &&
+		put hotplug/online 2-3 && online 0-6
 }
 
 result "as booted" as_booted
@@ -782,7 +783,8 @@ def _same(ref):
                 lineterm="", n=0)
             detail = "\n".join(diff)
             out.append((f"sysfs is as ever, {when}",
-                        "topology" in got and not detail, detail))
+                        "thread_siblings_list:" in got and not detail,
+                        detail))
         return out
     return judge
 

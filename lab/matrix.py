@@ -122,11 +122,10 @@ class Build:
 
     def make(self, *args):
         """Returns the status; the output is added to the log."""
-        ccache = "ccache " if shutil.which("ccache") else ""
         status, text = run(
             ["make", "-C", self.src, f"O={self.out}", f"ARCH={self.cfg.arch}",
-             f"CROSS_COMPILE={self.cross}", f"CC={ccache}{self.cross}gcc",
-             f"HOSTCC={ccache}gcc", "-s", "-k", f"-j{kernels.jobs()}", *args],
+             f"CROSS_COMPILE={self.cross}", *kernels.compilers(self.cross),
+             "-s", "-k", f"-j{kernels.jobs()}", *args],
             env=kernels.make_env(), check=False)
         self.log += text
         return status

@@ -166,7 +166,7 @@ def make_tree(linux=None, force=False):
                 f"patches{note}")
             return version
         if edited:
-            if in_progress() and not force:
+            if not force and in_progress():
                 raise LabError("linux/ has an unfinished git am or rebase; "
                                "finish it there (git am --continue, git "
                                "rebase --continue), then 'make patches' here, "

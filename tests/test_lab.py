@@ -380,6 +380,53 @@ def test_why_no_guest_was_made(monkeypatch, tmp_path, said, says):
     assert "\n" not in str(e.value)
 
 
+@pytest.mark.parametrize("name, text, cached", [
+    ("a.c", "int x;", True), ("a.S", "nop", False),
+    ("b.c", 'asm(".incbin \\"config\\"");', False)])
+def test_what_takes_in_other_files_is_not_cached(tmp_path, name, text, cached):
+    for tool in "ccache", "gcc":
+        f = tmp_path / tool
+        f.write_text(f"#!/bin/sh\necho {tool} $*\n")
+        f.chmod(0o755)
+    src = tmp_path / name
+    src.write_text(text)
+    out = subprocess.check_output(
+        ["cc.sh", "gcc", "-c", src], text=True,
+        env={"PATH": f"{tmp_path}:{TOP / 'lab'}:{os.environ['PATH']}"})
+    assert out == ("ccache " if cached else "") + f"gcc -c {src}\n"
+
+
+def test_a_dying_checkpatch_is_no_success(monkeypatch, tmp_path):
+    p = tmp_path / "p.patch"
+    p.write_text("x")
+    for status, out, good in ((0, "", True), (-9, "", False), (
+            1, "total: 0 errors, 0 warnings, 0 checks, 9 lines checked\n",
+            True), (-9, "total: 0 errors, 9 lines checked\n", False)):
+        monkeypatch.setattr(check.subprocess, "run", lambda *a, **k:
+                            subprocess.CompletedProcess(a, status, out, ""))
+        assert (check._checkpatch(p) == "") == good
+
+
+def test_a_boot_that_breaks_is_a_failure_of_its_own(monkeypatch, tmp_path,
+                                                    capsys):
+    def run_job(m, image, *a, **k):
+        if image == "bad":
+            raise OSError("no more files")
+        r = check.boot.Result()
+        r.status = 0
+        return r
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
+    monkeypatch.setattr(check.boot, "run_job", run_job)
+    monkeypatch.setattr(check.guest, "rootfs", lambda a: None)
+    monkeypatch.setattr(check.guest, "lab_disk", lambda a: None)
+    rep, judged = check.Report(), []
+    m = machine.topology("q35", 2)
+    check.run_all(rep, [check.Boot(i, m, i, "", lambda *a: judged.append(a), 9)
+                        for i in ("bad", "good")])
+    assert (rep.passed, rep.failed, len(judged)) == (1, 1, 1)
+    assert "no more files" in capsys.readouterr().out
+
+
 def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):
     """The image of a commit that was compiled before must not be taken from
     what was built last."""
