@@ -125,6 +125,9 @@ def test_sysfs_is_compared():
         r = result()
         r.files = {"boot": boot_, "again": again}
         return [ok for _, ok, _ in judge(r)]
-    assert failed(b"topology 1\n", b"topology 1\n") == [True, True]
-    assert failed(b"topology 1\n", b"topology 2\n") == [True, False]
-    assert failed(b"", b"topology 1\n") == [False, True]
+    one, two = (b"cpu1/topology/thread_siblings_list:%d\n" % n for n in (1, 2))
+    assert failed(one, one) == [True, True]
+    assert failed(one, two) == [True, False]
+    assert failed(b"", one) == [False, True]
+    # names without what is in them
+    assert failed(b"cpu1/topology\n", b"cpu1/topology\n") == [False, False]
