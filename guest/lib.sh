@@ -75,20 +75,26 @@ timed() {
 	return $status
 }
 
-# counted OP TREATMENT CMD...: run CMD once under the function profiler
+# counted OP TREATMENT CMD...: run CMD once under the function profiler. The
+# profiler loses the time of a function which ends on another CPU than it began,
+# and CPU 0 stays. gp_ns is what CMD, or any hotplug thread, waited for grace
+# periods, of its ns.
 counted() {
-	local op=$1 treatment=$2 f n us
+	local op=$1 treatment=$2 f n us ns gp
 	shift 2
 	counts_start
-	"$@" > /dev/null
+	ns=$(taskset -cp 0 $BASHPID > /dev/null; "$@")
 	local status=$?
 	counts_stop > /tmp/counts
 	[ $status = 0 ] || die "$op failed under the profiler"
+	gp=$(awk '$1 ~ /^synchronize_rcu_(normal|expedited)$/ { us += $3 }
+		END { printf "%d", 1000 * us }' /tmp/counts)
 	set --
 	while read -r f n us; do
 		set -- "$@" "$f" "$n"
 	done < /tmp/counts
-	emit counts op "$op" treatment "$treatment" status $status "$@"
+	emit counts op "$op" treatment "$treatment" status $status \
+		ns "${ns##*$'\n'}" gp_ns "$gp" "$@"
 }
 
 # as_treatment NAME: base and patched run as booted, expedited is what

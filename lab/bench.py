@@ -206,9 +206,10 @@ def run_one(scenario, m, variant, image, treatment="", cycle=None):
                             "cycle": int(rec["cycle"]), "ns": int(rec["ns"])})
     for rec in r.of("counts"):
         calls = {k: int(v) for k, v in rec.items()
-                 if k not in ("t", "op", "treatment", "status")}
+                 if k not in ("t", "op", "treatment", "status", "ns", "gp_ns")}
         counts.append({"op": rec["op"], "treatment": rec["treatment"],
-                       "calls": calls})
+                       "calls": calls, "ns": int(rec["ns"]),
+                       "gp_ns": int(rec["gp_ns"])})
     stats = [{k: v for k, v in rec.items() if k != "t"}
              for rec in r.of("stats")]
     if not samples and not counts and not stats:
@@ -259,13 +260,15 @@ def measure(scenario, cpus=None, arch=None, full=False):
 def rows(doc):
     """One row for each machine, size and operation: {'machine', 'cpus',
     'op', 'n': samples, 'ms': {treatment: (median, min, max)}, 'counts':
-    {treatment: {column: n}}}."""
+    {treatment: {column: n}}, 'rest': {treatment: ms without the time in which
+    grace periods are waited for, of the run that was counted}}."""
     out = {}
     for run in doc["runs"]:
         for s in run["samples"]:
             key = (run["machine"], run["cpus"], s["op"])
             row = out.setdefault(key, {"machine": key[0], "cpus": key[1],
-                                       "op": key[2], "all": {}, "counts": {}})
+                                       "op": key[2], "all": {}, "counts": {},
+                                       "rest": {}})
             row["all"].setdefault(s["treatment"], []).append(s["ns"] / 1e6)
         for c in run["counts"]:
             row = out[run["machine"], run["cpus"], c["op"]]
@@ -273,6 +276,8 @@ def rows(doc):
                 col: sum(c["calls"].get(f, 0) for f in funcs)
                 for col, funcs in {**COUNTS,
                                    **doc.get("counts", {})}.items()}
+            if "gp_ns" in c:
+                row["rest"][c["treatment"]] = (c["ns"] - c["gp_ns"]) / 1e6
     for row in out.values():
         row["n"] = max(map(len, row["all"].values()), default=0)
         row["ms"] = {t: (statistics.median(v), min(v), max(v))
@@ -294,15 +299,24 @@ def table(doc):
     rs = rows(doc)
     n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
-    out = [f"{doc['title']} ({kind}, median of {n})", "",
-           f"{'machine':<10}{'CPUs':>5} {'operation':<24}{'base':>9}"
-           f"{'expedited':>11}{'patched':>9}{'gain':>8}"]
+    rest = any(r["rest"] for r in rs)
+    a, b, c, *widths = (8, 4, 21, 15, 13, 13, 6) if rest else \
+        (10, 5, 25, 9, 11, 9, 8)
+    out = [f"{doc['title']} ({kind}, median of {n})"]
+    if rest:
+        out.append("(in brackets: one run, without waiting for grace periods)")
+    out += ["", f"{'machine':<{a}}{'CPUs':>{b}} {'operation':<{c - 1}}"
+            + "".join(f"{x:>{w}}" for x, w in zip((*TREATMENTS, "gain"),
+                                                  widths))]
     for r in rs:
         m = [r["ms"].get(t, (float("nan"),))[0] for t in TREATMENTS]
         gain = m[0] / m[2] if m[2] else float("nan")
-        gain = f"{gain:.1f}x" if gain == gain else "-"
-        out.append(f"{r['machine']:<10}{r['cpus']:>5} {r['op']:<24}"
-                   f"{_ms(m[0]):>9}{_ms(m[1]):>11}{_ms(m[2]):>9}{gain:>8}")
+        cells = [_ms(x) + (f" ({_ms(r['rest'][t])})" if t in r["rest"] else "")
+                 for x, t in zip(m, TREATMENTS)]
+        cells.append(f"{gain:.1f}x" if gain == gain else "-")
+        op = r["op"] if len(r["op"]) < c else "…" + r["op"][2 - c:]
+        out.append(f"{r['machine']:<{a}}{r['cpus']:>{b}} {op:<{c - 1}}"
+                   + "".join(f"{x:>{w}}" for x, w in zip(cells, widths)))
     # what a scenario counts by itself is more to the point than these
     own = tuple(doc.get("counts", {}))
     cols = ("rebuilds", *own) if own else ("GP", "GP exp", "stops", "rebuilds")

@@ -56,6 +56,7 @@ class Machine:
     boot: str = ""              # what the time to user space is called
     spare: int = 0              # cores that device_add may plug in later
     options: tuple = ()         # further QEMU arguments
+    net: str = "hubport,hubid=0"        # what the network card is on: nothing
 
     @property
     def arch(self):
@@ -240,7 +241,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     else:
         args += ["-serial", "stdio"]
     args += ["-device", "virtio-net-pci,netdev=n0,mq=on,vectors=10" + bus(4),
-             "-netdev", "hubport,id=n0,hubid=0"]
+             "-netdev", f"{m.net},id=n0"]
     args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
             f"console={info['console']} panic=-1 oops=panic "

@@ -11,8 +11,8 @@ import threading
 import time
 
 from . import bench, boot, check, console, guest, kernels, machine
-from .common import (ARCHES, OUT, LabError, check_arch, human, say, step,
-                     write_atomic)
+from .common import (ARCHES, LINUX, OUT, LabError, check_arch, human, say,
+                     step, write_atomic)
 
 # In front of every job. CPUS, THREADS a core; siblings are neighbours on
 # all of these machines.
@@ -277,6 +277,15 @@ two() {
 	[ ${#cpus[@]} = 2 ] && consistent
 }
 result "as asked" two
+# Two CPUs, and the other threads of their cores: nothing else was asked for
+smt_on() {
+	local c=$(range 0 $((2 / LEAVE * THREADS)))
+
+	[ $LEAVE = 1 ] || return 0
+	put smt/control on && want $THREADS $(range $((2 * THREADS)) $CPUS) &&
+		put smt/control off && two
+}
+result "SMT control leaves the other cores alone" smt_on
 # what nosmt leaves, then what it doesn't
 may() {
 	put hotplug/online all && want $LEAVE && put smt/control on
@@ -518,6 +527,15 @@ load() {
 	return $status
 }
 
+# up to where the CPUs would idle: nothing would wake them up here
+idle() { echo platform > pm_test && echo freeze > state; }
+
+selftest() {
+	ROUNDS=1 bash /lab/kselftest/cpu-hotplug/suspend-test.sh
+}
+
+result "suspend to idle, pm_test" again idle
+result "suspend-test.sh" no_port selftest
 result "suspend to RAM, pm_test" again mem processors
 result "suspend to RAM, pm_test core" again mem core
 result "suspend to RAM under load" load again mem core
@@ -572,6 +590,146 @@ result "SMT off and on" control
 result "lists" lists
 result "primary threads offline" primaries
 result "as booted at the end" as_booted
+"""
+
+# A request in several operations, of BATCH CPUs
+JOB_CHUNKS = PRELUDE + r"""
+S=/sys/kernel/debug/cpuhp
+PARAM=/sys/module/cpuhp/parameters
+echo 1 > $S/enable
+
+# request UP OPERATIONS: the last one had so many, and all of its CPUs went
+request() {
+	local want="^request: $1 asked \([0-9]*\) done \1 operations $2 result 0 "
+
+	grep -q "$want" $S/last || { grep ^request $S/last; return 1; }
+}
+
+# the sums that x86 makes about vectors are those of an operation
+list() {
+	local n=$(((CPUS - 2 + BATCH - 1) / BATCH))
+
+	put hotplug/offline 1-$((CPUS - 2)) && request down $n &&
+		want $THREADS $(range 1 $((CPUS - 1))) &&
+		put hotplug/online 1-$((CPUS - 2)) && request up $n && want $THREADS
+}
+
+control() {
+	local n=$(((CPUS - CPUS / THREADS + BATCH - 1) / BATCH))
+
+	put smt/control off && request down $n && want 1 &&
+		put smt/control on && request up $n && want $THREADS
+}
+
+# SMT control ends with the operation in which a CPU fails
+stops() {
+	local c siblings=() chunk state
+
+	for ((c = 0; c < CPUS; c++)); do
+		[ $((c % THREADS)) = 0 ] || siblings+=($c)
+	done
+	chunk=(${siblings[@]:0:BATCH})
+	state=$(sed -n 's/: sched:active$//p' $CPU/hotplug/states)
+	echo $((state)) > $CPU/cpu${chunk[1]}/hotplug/fail
+	refused smt/control off || return
+	[ "$(cat $CPU/smt/control)" = on ] || return
+	# those of the first one are gone, but for that CPU
+	c=${chunk[1]}
+	unset chunk[1]
+	want $THREADS ${chunk[*]} && put smt/control off && want 1 &&
+		put smt/control on && want $THREADS
+}
+
+# a fatal signal ends it between two operations
+killed() {
+	local pid
+
+	put hotplug/offline 1-$((CPUS - 1)) || return
+	echo 200000 > $PARAM/ap_delay_us
+	echo 1-$((CPUS - 1)) > $CPU/hotplug/online &
+	pid=$!
+	sleep 0.1
+	kill -KILL $pid
+	wait $pid
+	echo 0 > $PARAM/ap_delay_us
+	grep ^request $S/last
+	grep -q '^request: up .* result -4 ' $S/last && consistent || return
+	expand_file $CPU/online
+	[ ${#cpus[@]} -gt 1 ] && [ ${#cpus[@]} -lt $CPUS ] && all_on
+}
+
+# selftest NAME
+selftest() {
+	bash /lab/kselftest/cpu-hotplug/$1 -q
+}
+
+result "a list" list
+[ $THREADS = 1 ] || result "SMT control" control
+[ $THREADS = 1 ] || result "SMT control stops when a CPU fails" stops
+result "a writer is killed" killed
+result "smt-test.sh" selftest smt-test.sh
+result "cpulist-test.sh" selftest cpulist-test.sh
+result "all online at the end" want $THREADS
+"""
+
+# LATE: a CPU does not come alive at boot until it is too late, or all
+JOB_LATE = PRELUDE + r"""
+PARAM=/sys/module/cpuhp/parameters
+given_up() {
+	want $THREADS $LATE
+}
+
+# all of them at the same time, not one timeout after the other
+together() {
+	dmesg | grep 'failed to report alive' | sed 's/[^0-9.]*\([0-9.]*\).*/\1/' |
+		awk -v n=$(wc -w <<< "$LATE") '
+			{ if (!first) first = $1; last = $1 }
+			END { print NR, first, last
+			      exit NR != n || last - first > 5 }'
+}
+
+# they wait by now, and answer another kick
+later() {
+	sleep 10
+	echo 0 > $PARAM/ap_delay_us
+	all_on && put hotplug/offline 1-$((CPUS - 1)) && all_on
+}
+
+result "the others came" given_up
+result "given up together" together
+result "they come later" later
+"""
+
+# The selftests where they have less to test: they pass, or say why not
+JOB_FEW = PRELUDE + r"""
+cd /lab/kselftest/cpu-hotplug
+selftest() {
+	local status
+
+	bash ./$1 $2 > /tmp/ktap 2>&1
+	status=$?
+	cat /tmp/ktap
+	! grep -q '^not ok' /tmp/ktap && { [ $status = 0 ] || [ $status = 4 ]; }
+}
+
+# every skip has a reason, all skipped or one: "SKIP why", "name: why # SKIP"
+reasons() {
+	! grep -h SKIP /tmp/skips | grep -vE 'SKIP .+|: .+ # SKIP'
+}
+
+for t in *-test.sh; do
+	case $t in
+	suspend-test.sh)
+		continue ;;
+	cpu-on-off-test.sh)
+		result $t selftest $t -a ;;
+	*)
+		result $t selftest $t -q ;;
+	esac
+	grep SKIP /tmp/ktap >> /tmp/skips
+done
+cat /tmp/skips
+result "skips have a reason" reasons
 """
 
 # MORE cycles after 10 must not cost memory. What is left is noise of the
@@ -761,7 +919,8 @@ def parameters():
             ("q35", 8, 2):
         for p in "maxcpus=2", "nosmt maxcpus=2":
             yield Case(f"{type_}-{cpus} {p}", _vm(type_, cpus, t, append=p),
-                       JOB_MAXCPUS, ("as asked", "hotplug/online all",
+                       JOB_MAXCPUS, ("as asked", "SMT control leaves the "
+                                     "other cores alone", "hotplug/online all",
                                      "all online", "off and on"),
                        {"LEAVE": 1 if p.startswith("nosmt") else t})
     for type_, t in ("pseries", 8), ("powernv10", 4):
@@ -876,10 +1035,49 @@ def restarts():
                        {"CRASH": crash, "SLOW": slow}, disk="kernel",
                        crash=True)
     yield Case("q35-8 suspend", _vm("q35", 8, 2), JOB_SUSPEND,
-               ("suspend to RAM, pm_test", "suspend to RAM, pm_test core",
+               ("suspend to idle, pm_test", "suspend-test.sh",
+                "suspend to RAM, pm_test", "suspend to RAM, pm_test core",
                 "suspend to RAM under load", "hibernation, pm_test processors",
                 "hibernation, pm_test core", "hibernation, test_resume",
                 "all online at the end"), disk="swap")
+
+
+def chunks():
+    """Requests that take more than one operation."""
+    for type_, cpus, t, batch in (("q35", 16, 2, 7), ("q35", 16, 2, 3),
+                                  ("pseries", 16, 8, 3)):
+        yield Case(f"{type_}-{cpus} cpuhp.batch={batch}",
+                   _vm(type_, cpus, t, append=f"cpuhp.batch={batch}"),
+                   JOB_CHUNKS,
+                   ("a list", "SMT control",
+                    "SMT control stops when a CPU fails",
+                    "a writer is killed", "smt-test.sh", "cpulist-test.sh",
+                    "all online at the end"), {"BATCH": batch})
+
+
+def late():
+    """CPUs that do not come alive in time at boot. In host time: they spin."""
+    for type_, cpus, t, which in (("q35", 8, 2, (3,)), ("pseries", 8, 4, (3,)),
+                                  ("q35", 4, 2, (1, 2, 3))):
+        append = "cpuhp.ap_delay_us=15000000"
+        if len(which) == 1:
+            append += f" cpuhp.ap_delay_cpu={which[0]}"
+        yield Case(f"{type_}-{cpus} late {','.join(map(str, which))}",
+                   _vm(type_, cpus, t, accel="mttcg", append=append), JOB_LATE,
+                   ("the others came", "given up together", "they come later"),
+                   {"LATE": " ".join(map(str, which))})
+
+
+def few():
+    """The selftests with one CPU, without SMT, without debugfs."""
+    where = LINUX / "tools/testing/selftests/cpu-hotplug"
+    tests = sorted(p.name for p in where.glob("*-test.sh")
+                   if p.name != "suspend-test.sh")
+    for name, m in (("1 CPU", _vm("q35", 1, 1)), ("no SMT", _vm("q35", 4, 1)),
+                    ("no debugfs", _vm("q35", 4, 2, append="debugfs=off")),
+                    ("1 CPU", _vm("pseries", 1, 1))):
+        yield Case(f"{m.type}-{m.cpus} selftests, {name}", m, JOB_FEW,
+                   (*tests, "skips have a reason"))
 
 
 def _grown(r):
@@ -913,7 +1111,8 @@ def leak():
 
 
 GROUPS = {"matrix": matrix, "parameters": parameters, "sysfs": sysfs,
-          "dlpar": dlpar, "restarts": restarts, "leak": leak}
+          "dlpar": dlpar, "restarts": restarts, "chunks": chunks,
+          "late": late, "few": few, "leak": leak}
 
 
 def _disk(case, image, tmp):

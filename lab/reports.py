@@ -142,53 +142,62 @@ def treatments(doc):
 
 def stop(doc):
     """The time of a CPU in one stop_machine(), the mean of all CPUs, by their
-    number; the mail's beside it."""
+    number, idle and under load; the mail's beside it."""
     mail = reference("stop")
     by = {}
     for run in doc["runs"]:
         for s in run["stats"]:
             if s["function"] == "multi_cpu_stop":
-                by.setdefault(run["cpus"], {}).setdefault(
-                    run["variant"], []).append(
-                        float(s["us"]) / 1e3 / int(s["calls"]))
+                key = run["variant"], s.get("load", "0") != "0"
+                by.setdefault(run["cpus"], {}).setdefault(key, []).append(
+                    float(s["us"]) / 1e3 / int(s["calls"]))
     out = [f"{doc['title']} ({_kind(doc)})", "",
-           f"{'':>6}{doc['runs'][0]['machine']:>12}{'':>9}"
-           f"{'POWER7, loaded (2013-02), ms':>36}",
-           f"{'CPUs':>6}{'base':>12}{'patched':>9}"
-           f"{'mainline':>20}{'that series':>16}"]
+           f"{'':>6}{doc['runs'][0]['machine'] + ', idle':>17}"
+           f"{'under load':>17}{'POWER7, loaded (2013-02), ms':>36}",
+           f"{'CPUs':>6}" + f"{'base':>8}{'patched':>9}" * 2
+           + f"{'mainline':>20}{'that series':>16}"]
     for cpus, found in sorted(by.items()):
-        a, b = (_ms(statistics.median(found[v]), 2) if v in found else "-"
-                for v in ("base", "patched"))
-        c, d = (_ms(x, 2) for x in mail.get(str(cpus), (None, None)))
-        out.append(f"{cpus:>6}{a:>12}{b:>9}{c:>20}{d:>16}")
+        ours = (_ms(statistics.median(found[k]), 2) if k in found else "-"
+                for k in (("base", False), ("patched", False),
+                          ("base", True), ("patched", True)))
+        theirs = (_ms(x, 2) for x in mail.get(str(cpus), (None, None)))
+        out.append(f"{cpus:>6}" + "".join(
+            f"{x:>{w}}" for x, w in zip((*ours, *theirs),
+                                        (8, 9, 8, 9, 20, 16))))
     return "\n".join(out) + "\n"
 
 
 # ---- sched domains ------------------------------------------------------
 
 def domains(doc):
-    """A rebuild of the sched domains and its files; the mail's beside it."""
+    """A rebuild of the sched domains and its files, without them (verbose N)
+    and with; the mail's beside it."""
     mail = reference("domains")
     by, machines = {}, {}
     for run in doc["runs"]:
         key = (run["machine"], run["cpus"])
         machines[key] = None
         for s in run["stats"]:
-            by.setdefault((s["function"], *key, run["variant"]), []).append(
-                float(s["us"]) / 1e3)
-    out = [f"{doc['title']} ({_kind(doc)})", "", f"{'':<28}" + "".join(
-        f"{f'{m} {n}':>16}" for m, n in machines)
-        + f"{str(mail['cpus']) + ' CPUs, s':>18}",
-        f"{'function':<28}" + "".join(f"{'base':>8}{'patched':>8}"
-                                      for _ in machines)
-        + f"{'sysctl':>9}{'debugfs':>9}"]
-    for function, theirs in mail["seconds"].items():
-        out.append(f"{function:<28}" + "".join(
-            f"{_ms(statistics.median(by[k]) if k in by else None, 2):>8}"
-            for k in ((function, *m, v) for m in machines
-                      for v in ("base", "patched")))
-            + "".join(f"{_ms(x or None):>{w}}"
-                      for x, w in zip(theirs, (9, 9))))
+            by.setdefault((s.get("verbose", "Y"), s["function"], *key,
+                           run["variant"]), []).append(float(s["us"]) / 1e3)
+    out = [f"{doc['title']} ({_kind(doc)})"]
+    for verbose in dict.fromkeys(k[0] for k in by):
+        with_ = mail["seconds"] if verbose == "Y" else \
+            dict.fromkeys(mail["seconds"], ())
+        out += ["", f"{'verbose ' + verbose:<28}" + "".join(
+            f"{f'{m} {n}':>16}" for m, n in machines)
+            + (f"{str(mail['cpus']) + ' CPUs, s':>18}" if verbose == "Y"
+               else ""),
+            f"{'function':<28}" + "".join(f"{'base':>8}{'patched':>8}"
+                                          for _ in machines)
+            + (f"{'sysctl':>9}{'debugfs':>9}" if verbose == "Y" else "")]
+        for function, theirs in with_.items():
+            out.append(f"{function:<28}" + "".join(
+                f"{_ms(statistics.median(by[k]) if k in by else None, 2):>8}"
+                for k in ((verbose, function, *m, v) for m in machines
+                          for v in ("base", "patched")))
+                + "".join(f"{_ms(x or None):>{w}}"
+                          for x, w in zip(theirs, (9, 9))))
     return "\n".join(out) + "\n"
 
 
@@ -221,7 +230,8 @@ def latency(doc):
 
 def survivors(doc):
     """Worst latency on the CPUs that stay, by the number of those that go or
-    come: in us, of real-time tasks (cyclictest) and of timerlat's threads.
+    come: in us, of real-time tasks (cyclictest), of timerlat's threads and
+    (lockwait) of somebody who needs cpus_read_lock().
     'list' is hotplug/offline or online, 'single' one write for each CPU."""
     ways = (("base", "single"), ("patched", "single"), ("patched", "list"))
     us, cpus = {}, set()
@@ -232,7 +242,8 @@ def survivors(doc):
             us[run["variant"], s["how"], s["dir"], s["tool"], n] = int(s["us"])
     out = [f"{doc['title']} (virtual us)" if "virtual" in doc["clock"]
            else f"{doc['title']} (us)"]
-    for tool in ("cyclictest", "timerlat"):
+    tools = {k[3]: None for k in us}
+    for tool in tools:
         out += ["", f"{tool:<10}" + "".join(
             f"{v + ', ' + how:>22}" for v, how in ways),
             f"{'CPUs':<10}" + f"{'down':>14}{'up':>8}" * 3]

@@ -4,10 +4,12 @@ takes CPUs offline and online at random: the selftest stress-test.sh, SMT
 switching under load, the kernel's rcutorture, locktorture and scftorture. The
 seed of the run decides about everything that is random in it."""
 
+import dataclasses
 import json
 import os
 import random
 import re
+import tempfile
 import time
 
 from . import bench, boot, check, console, kernels, ktap, machine
@@ -41,11 +43,81 @@ MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
 MACHINES_SLOW = {"x86_64": (("q35", 4, 2), ("q35", 6, 2)),
                  "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8))}
 
-JOB_STRESS = """
-cd /lab/kselftest/cpu-hotplug
-FAULTS=%(faults)d LOAD=%(load)d WRITES=%(writes)d \
-	bash ./stress-test.sh %(seconds)d %(seed)d
+# with a disk that is written and read back, and a network card in use
+JOB_STRESS = r"""
+for d in /sys/block/vd*; do
+	[ "$(cat $d/serial)" != scratch ] || disk=/dev/${d##*/}
+done
+writer() {
+	local n=0 at
+
+	while [ ! -e /tmp/end ]; do
+		at=$((n %% 16 * 4))
+		head -c 256k /dev/urandom > /tmp/data
+		dd if=/tmp/data of=$disk bs=64k seek=$at oflag=direct status=none &&
+			dd if=$disk bs=64k skip=$at count=4 iflag=direct \
+				status=none | cmp - /tmp/data ||
+			{ echo "what was written at $at is lost"; return 1; }
+		n=$((n + 1))
+		sleep 0.05
+	done
+	echo "# $n writes of 256 KiB came back"
+}
+# QEMU answers: ICMP echo, in and out through the queues of the card
+network() {
+	perl -e '
+		my ($name) = map { m,.*/(.*), } glob("/sys/class/net/e*");
+		my $in = sub { pack("S n C4 x8", 2, 0, @_) };
+		my $if = sub { pack("a16 a16", $name, $_[0]) };
+		socket(my $s, 2, 2, 0) or die "socket: $!";
+		ioctl($s, 0x8916, $if->($in->(10, 0, 2, 15))) &&
+			ioctl($s, 0x891c, $if->($in->(255, 255, 255, 0))) &&
+			ioctl($s, 0x8914, $if->(pack("s x14", 0x41))) or
+			die "$name: $!";
+		socket(my $p, 2, 3, 1) or die "ICMP: $!";
+		my $n = 0;
+		until (-e "/tmp/end") {
+			my $data = pack("n n a*", $$ & 0xffff, $n & 0xffff,
+					chr(65 + $n %% 26) x 1000);
+			my $sum = 0x800;
+			$sum += $_ for unpack("n*", $data);
+			$sum = ($sum & 0xffff) + ($sum >> 16) for 1, 2;
+			send($p, pack("C C n a*", 8, 0, ~$sum & 0xffff, $data), 0,
+			     $in->(10, 0, 2, 2)) or die "send: $!";
+			my $left = 120;
+			while (1) {
+				vec(my $r = "", fileno($p), 1) = 1;
+				$left -= 1;
+				select($r, undef, undef, 1) > 0 or $left > 0 or
+					die "no answer to packet $n";
+				next unless vec($r, fileno($p), 1);
+				recv($p, my $m, 2000, 0);
+				last if substr($m, 20, 1) eq chr(0) &&
+					substr($m, 24) eq $data;
+			}
+			$n++;
+			select(undef, undef, undef, 0.02);
+		}
+		print "# $n packets came back\n"'
+}
+writer > /tmp/writer 2>&1 &
+writer=$!
+network > /tmp/network 2>&1 &
+network=$!
+renice -n 19 -p $writer $network > /dev/null
+(
+	cd /lab/kselftest/cpu-hotplug
+	FAULTS=%(faults)d LOAD=%(load)d WRITES=%(writes)d \
+		bash ./stress-test.sh %(seconds)d %(seed)d
+)
+status=$?
+touch /tmp/end
+wait $writer || status=1
+wait $network || status=1
+cat /tmp/writer /tmp/network
+[ $status = 0 ] || exit $status
 """
+SCRATCH = 4 << 20               # bytes of the disk
 # levels between off and on exist on powerpc only
 JOB_SMT = """
 RANDOM=%(seed)d
@@ -112,7 +184,7 @@ def plan(seed, n, arch, slow=False):
     accel = "mttcg" if what in KERNEL else rng.choice(("icount", "mttcg"))
     seconds = 60 if accel == "mttcg" else 20
     if slow:
-        seconds *= 2 if what not in KERNEL else 0.5
+        seconds *= 2
     p = {"turn": n, "arch": arch, "what": what,
          "machine": type_, "cpus": cpus, "threads": threads,
          "seed": rng.randrange(1 << 30), "accel": accel,
@@ -176,9 +248,15 @@ def one(p, image, limit):
         p["what"], JOB_LISTS if p["lists"] else JOB_WAIT) % p
     error = ""
     try:
-        r = boot.run_job(m, image, job, append=append, limit=limit,
-                         name=f"torture-{p['arch']}-{p['turn']}",
-                         expect_crash=True)
+        with tempfile.NamedTemporaryFile(prefix="cpuhp-") as disk:
+            disk.truncate(SCRATCH)
+            m = dataclasses.replace(m, net="user,restrict=on", options=(
+                *m.options, "-drive", f"if=none,id=scratch,file={disk.name},"
+                "format=raw", "-device",
+                "virtio-blk-pci,drive=scratch,serial=scratch"))
+            r = boot.run_job(m, image, job, append=append, limit=limit,
+                             name=f"torture-{p['arch']}-{p['turn']}",
+                             expect_crash=True)
         if r.status:
             error = f"the job ended with {r.status}"
     except boot.BootFailed as e:
@@ -194,8 +272,8 @@ def one(p, image, limit):
     else:
         if p["what"] == "stress" and r.status is not None:
             error = judge_stress(r.output()) or error
-        p["numbers"] = "; ".join(re.findall(r"^# (\d+ rounds.*)$",
-                                            r.output(), re.M))
+        p["numbers"] = "; ".join(re.findall(
+            r"^# (\d+ (?:rounds|writes of|packets).*)$", r.output(), re.M))
     if error:
         error = "\n".join([error] + [
             x for s in r.splats for x in s] + r.output().splitlines()[-20:])
