@@ -181,7 +181,9 @@ def plan(seed, n, arch, slow=False):
         m for m in (MACHINES_SLOW if slow else MACHINES)[arch]
         if what != "smt" or m[2] > 1])
     # in virtual time a second with all CPUs busy takes the host ten and more
-    accel = "mttcg" if what in KERNEL else rng.choice(("icount", "mttcg"))
+    accel = rng.choice(("icount", "mttcg"))
+    if slow or what in KERNEL:
+        accel = "mttcg"
     seconds = 60 if accel == "mttcg" else 20
     if slow:
         seconds *= 2
