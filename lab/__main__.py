@@ -116,11 +116,12 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Tables, plots and docs/scale.md from what is recorded."""
-    from . import bench, model, offcpu, torture
+    from . import bench, machines, model, offcpu, torture
     bench.tables()
     model.record()
     offcpu.tables()
     torture.tables()
+    machines.tables()
 
 
 def cmd_machines(a):

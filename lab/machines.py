@@ -5,6 +5,7 @@ crash, suspend and hibernation, a thousand cycles. One boot is one Case."""
 
 import dataclasses
 import difflib
+import json
 import os
 import re
 import tempfile
@@ -12,8 +13,11 @@ import threading
 import time
 
 from . import bench, boot, check, console, guest, kernels, machine
-from .common import (ARCHES, LINUX, OUT, LabError, check_arch, human, say,
+from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch, human, say,
                      step, write_atomic)
+
+RECORD = bench.RESULTS / "machines.json"
+PAGE = TOP / "docs" / "machines.md"
 
 # In front of every job. CPUS, THREADS a core; siblings are neighbours on
 # all of these machines.
@@ -1211,6 +1215,48 @@ class Report(check.Report):
             + self.lines) + "\n")
 
 
+def record(case, results, image):
+    """Put the results of a case, instead of those it had before, into
+    bench/results/machines.json, and make docs/machines.md anew."""
+    try:
+        doc = json.loads(RECORD.read_text())
+    except OSError:
+        doc = {}
+    meta = json.loads((image / "meta.json").read_text())
+    doc[case.name] = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "tree": meta["tree"], "passed": sum(ok for _, ok, _ in results),
+        "failed": [f"{n}: {d}"[:300].replace(f"{TOP}/", "")
+                   for n, ok, d in results if not ok]}
+    write_atomic(RECORD, json.dumps(doc, indent=1) + "\n")
+    tables()
+
+
+def table(doc):
+    """The recorded cases in the order of the groups: what passed, when, on which
+    tree; then what failed."""
+    out, bad = [f"{'case':<48}{'passed':>7}{'failed':>7}  {'date':<11}tree"], []
+    for group, func in GROUPS.items():
+        for name in dict.fromkeys(c.name for c in func()):
+            r = doc.get(name)
+            if not r:
+                out.append(f"{name[:47]:<48}{'-':>7}{'-':>7}")
+                continue
+            out.append(f"{name[:47]:<48}{r['passed']:>7}{len(r['failed']):>7}  "
+                       f"{r['date']:<11}{r['tree'][:5]}")
+            bad += [f"{name}: {x.splitlines()[0][:60]}" for x in r["failed"]]
+    return "\n".join(out + (["", *bad] if bad else [])) + "\n"
+
+
+def tables():
+    """Make docs/machines.md anew from what is recorded."""
+    if RECORD.exists():
+        write_atomic(PAGE, re.sub(
+            r"(<!-- machines -->\n).*?(<!-- end -->)",
+            lambda m: f"{m[1]}```\n{table(json.loads(RECORD.read_text()))}"
+                      f"```\n{m[2]}", PAGE.read_text(), flags=re.S))
+
+
 def run_all(todo, images, workers):
     """Run the cases and report; the exit status."""
     rep, lock = Report(), threading.Lock()
@@ -1224,6 +1270,8 @@ def run_all(todo, images, workers):
             for name, ok, detail in results:
                 rep.add(f"{case.name}: {name}", ok, detail)
             rep.finish()
+            if os.environ.get("RECORD"):
+                record(case, results, images[case.machine.arch])
             say(f"   {case.name}: {human(time.monotonic() - t0)}")
     with step(f"{len(todo)} boots, {workers} at a time", len(todo) * 30):
         boot.side_by_side(one, [(c,) for c in todo], workers)

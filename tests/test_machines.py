@@ -2,6 +2,7 @@
 """'make machines' without a guest: the cases, and that what is missing or
 wrong in a boot is a failure."""
 
+import re
 import subprocess
 import types
 
@@ -94,6 +95,34 @@ def test_only_the_crash_may_complain(monkeypatch):
     assert bad(monkeypatch, c, result(checks, console="nothing")) == ends
     assert bad(monkeypatch, c, result(
         checks, console=first + "Linux version 1\nBUG: no\n")) == ends
+
+
+def test_what_is_expected_is_no_failure(monkeypatch):
+    c = case("q35-8 late 3")
+    checks = [(n, "1") for n in c.results]
+    late = "[   10.1] CPU3 failed to report alive state\n"
+    assert not bad(monkeypatch, c, result(checks, console=late))
+    assert bad(monkeypatch, c, result(checks, console=late + "BUG: no\n")) \
+        == ["runs to its end, no splat"]
+
+
+def test_results_are_recorded_by_case(monkeypatch, tmp_path):
+    (tmp_path / "meta.json").write_text('{"tree": "123456789"}')
+    monkeypatch.setattr(machines, "RECORD", tmp_path / "m.json")
+    monkeypatch.setattr(machines, "PAGE", tmp_path / "m.md")
+    (tmp_path / "m.md").write_text("a\n<!-- machines -->\n<!-- end -->\nb\n")
+    c = case("q35-8 suspend")
+    machines.record(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")],
+                    tmp_path)
+    page = (tmp_path / "m.md").read_text()
+    assert re.search(r"^q35-8 suspend +1 +1  \S+ 12345$", page, re.M)
+    assert "q35-8 suspend: two: out: x" in page
+    assert re.search(r"^q35-4 leak +- +-$", page, re.M)
+    assert max(map(len, page.splitlines())) <= 80
+    # again, with another end
+    machines.record(c, [("one", True, ""), ("two", True, "")], tmp_path)
+    assert re.search(r"^q35-8 suspend +2 +0 ", (tmp_path / "m.md").read_text(),
+                     re.M)
 
 
 def test_memory_that_grows(monkeypatch):

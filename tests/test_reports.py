@@ -74,12 +74,14 @@ def test_stop_takes_the_mean_of_all_cpus_and_the_median_of_rounds():
     doc = {"scenario": "x", "title": "T", "report": "stop",
            "clock": "virtual (icount)", "runs": [
                {"machine": "q35", "cpus": 8, "variant": v, "stats": [
-                   {"function": f, "calls": "8", "us": str(4000 * k)}
-                   for k in (1, 2, 30) for f in ("multi_cpu_stop", "other")]}
+                   {"function": f, "calls": "8", "us": str(4000 * k * (1 + load)),
+                    "load": str(load)} for k in (1, 2, 30) for load in (0, 2)
+                   for f in ("multi_cpu_stop", "other")]}
                for v in ("base", "patched")]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["8", "1.00", "1.00", "17.04", "7.73"]
+    assert lines[-1].split() == ["8", "1.00", "1.00", "3.00", "3.00", "17.04",
+                                 "7.73"]
 
 
 def test_domains_and_latency_have_both_kernels_and_theirs():
@@ -87,13 +89,16 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
     doc = {"scenario": "x", "title": "T", "report": "domains",
            "clock": "virtual (icount)", "runs": [
                {"machine": "pseries", "cpus": n, "variant": v, "stats": [
-                   {"function": f, "calls": "1", "us": str(n * 1000)}
-                   for f in functions]}
+                   {"function": f, "calls": "1", "verbose": verbose,
+                    "us": str(n * 1000 * (1 + (verbose == "Y")))}
+                   for verbose in "NY" for f in functions]}
                for n in (8, 32) for v in ("base", "patched")]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-2].split() == ["update_sched_domain_debugfs", "8.00", "8.00",
-                                 "32.00", "32.00", "-", "2.791"]
+    assert lines[-2].split() == ["update_sched_domain_debugfs", "16.00",
+                                 "16.00", "64.00", "64.00", "-", "2.791"]
+    assert "update_sched_domain_debugfs 8.00 8.00 32.00 32.00" in [
+        " ".join(x.split()) for x in lines]
     doc = {"scenario": "x", "title": "T", "report": "latency",
            "clock": "virtual (icount)", "runs": [
                {"variant": v, "stats": [
@@ -108,6 +113,24 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
                                  "0.003", "0.023", "1.963"]
 
 
+def test_time_without_grace_periods_is_beside_the_total():
+    doc = {"scenario": "x", "title": "T", "clock": "virtual (icount)",
+           "runs": [{"machine": "q35", "cpus": 8, "samples": [
+               {"op": "a long name of what is done", "treatment": t,
+                "ns": 1000 * 10**6} for t in bench.TREATMENTS], "counts": [
+               {"op": "a long name of what is done", "treatment": t,
+                "calls": {}, "ns": 1100 * 10**6, "gp_ns": 1000 * 10**6}
+               for t in bench.TREATMENTS]}]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("(in brackets:")
+    assert lines[4].split()[-7:] == [*3 * ["1000", "(100.0)"], "1.0x"]
+    # what was recorded before that was measured
+    for c in doc["runs"][0]["counts"]:
+        del c["gp_ns"]
+    assert "(" not in bench.table(doc).replace("(virtual ms", "")
+
+
 def test_survivors_have_all_ways_side_by_side():
     doc = {"scenario": "x", "title": "T", "report": "survivors",
            "clock": "virtual (icount)", "runs": [
@@ -119,10 +142,11 @@ def test_survivors_have_all_ways_side_by_side():
                                 "patched": ["single", "list"]}[v]
                                if n else ["none"])
                    for d in ("down", "up")
-                   for tool in ("cyclictest", "timerlat")]}
+                   for tool in ("cyclictest", "timerlat", "lockwait")]}
                for v in ("base", "patched")]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
+    assert any(x.startswith("lockwait") for x in lines)
     assert lines[-1].split() == ["16", *3 * ["1600", "1601"]]
     assert lines[-2].split() == ["0", *3 * ["0", "1"]]
 
