@@ -300,7 +300,7 @@ def table(doc):
     n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
     rest = any(r["rest"] for r in rs)
-    a, b, c, *widths = (8, 4, 21, 15, 13, 13, 6) if rest else \
+    a, b, c, *widths = (8, 4, 20, 15, 14, 13, 6) if rest else \
         (10, 5, 25, 9, 11, 9, 8)
     out = [f"{doc['title']} ({kind}, median of {n})"]
     if rest:
