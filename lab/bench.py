@@ -71,7 +71,7 @@ def machines(scenario, cpus=None, arch=None, full=False):
                 out.append(machine.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),
                     accel=accel, append=append, idle=m.get("idle", ""),
-                    boot=name))
+                    freq=m.get("freq", ""), boot=name))
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
                        f"ARCH={arch}")
@@ -220,7 +220,8 @@ def run_one(scenario, m, variant, image, treatment="", cycle=None):
     return {"machine": m.type, "cpus": m.cpus, "threads": m.threads,
             "sockets": m.sockets, "nodes": m.nodes, "accel": m.accel,
             "cpu": m.model(),
-            "append": m.append, "idle": m.idle, "boot": m.boot,
+            "append": m.append, "idle": m.idle, "freq": m.freq,
+            "boot": m.boot,
             "variant": variant,
             "release": boot_rec["release"], "tree": meta["tree"],
             "config_hash": meta["config_hash"], "compiler": meta["compiler"],

@@ -2,6 +2,7 @@
 """Virtual machines: from a topology to QEMU's command line."""
 
 import dataclasses
+import hashlib
 import os
 import re
 import shutil
@@ -53,6 +54,7 @@ class Machine:
     cpu: str = ""
     append: str = ""
     idle: str = ""              # 'acpi': q35 gets C-states, so acpi_idle
+    freq: str = ""              # 'acpi': q35 gets P-states, so acpi-cpufreq
     boot: str = ""              # what the time to user space is called
     spare: int = 0              # cores that device_add may plug in later
     options: tuple = ()         # further QEMU arguments
@@ -76,30 +78,43 @@ class Machine:
         """'pseries-32' or 'q35-16-mttcg'."""
         extra = "" if self.accel == "icount" else f"-{self.accel}"
         extra += f"-{self.idle}" if self.idle else ""
+        extra += "-cpufreq" if self.freq else ""
         if self.boot:
             extra += "-" + re.sub(r"[^a-z0-9]+", "-", self.boot.lower())
         return f"{self.type}-{self.cpus}{extra}"
 
 
 def ssdt(m):
-    """Path of an ACPI table that gives each CPU of a q35 machine a _CST with
-    one state, C1, which acpi_idle enters with HLT. Compiled with iasl on
-    first use; LabError when that fails."""
-    path = cache_dir() / "acpi" / f"cst-{m.cpus}.aml"
-    if path.exists():
-        return path
-    asl = ['DefinitionBlock ("", "SSDT", 2, "LAB", "LABCST", 1)', "{"]
-    for i in range(m.cpus):
-        asl += [f"External (\\_SB.CPUS.C{i:03X}, DeviceObj)",
-                f"Scope (\\_SB.CPUS.C{i:03X})", "{",
-                "Name (_CST, Package () { 1, Package () {",
-                "ResourceTemplate () { Register (FFixedHW, 1, 2, 0x0, 1) },",
-                "1, 1, 1000 } })", "}"]
+    """Path of an ACPI table for each CPU of a q35 machine. m.idle: a _CST with
+    one state, C1, which acpi_idle enters with HLT. m.freq: two P-states, 2 and
+    1 GHz, a policy for each CPU; setting one is a write to port 0x80, where
+    nothing is, and reads as the first. Compiled with iasl on first use;
+    LabError when that fails."""
+    cst = """
+Name (_CST, Package () { 1, Package () {
+  ResourceTemplate () { Register (FFixedHW, 1, 2, 0x0, 1) }, 1, 1, 1000 } })"""
+    pss = """
+Name (_PCT, Package () {
+  ResourceTemplate () { Register (SystemIO, 8, 0, 0x80, 1) },
+  ResourceTemplate () { Register (SystemIO, 8, 0, 0x80, 1) } })
+Name (_PSS, Package () {
+  Package () { 2000, 20000, 10, 10, 0xff, 0xff },
+  Package () { 1000, 10000, 10, 10, 1, 1 } })
+Name (_PPC, 0)"""
+    body = (cst if m.idle else "") + (pss if m.freq else "")
+    asl = "".join(f"External (\\_SB.CPUS.C{i:03X}, DeviceObj)\n"
+                  f"Scope (\\_SB.CPUS.C{i:03X}) {{{body}\n}}\n"
+                  for i in range(m.cpus))
+    asl = f'DefinitionBlock ("", "SSDT", 2, "LAB", "LABCPU", 1) {{\n{asl}}}\n'
+    key = hashlib.sha256(asl.encode()).hexdigest()[:16]
+    path = cache_dir() / "acpi" / f"{key}.aml"
     # guests start side by side
-    with locked("acpi"), fresh_dir(path.parent / f".cst-{m.cpus}") as tmp:
-        (tmp / "cst.asl").write_text("\n".join(asl + ["}", ""]))
-        run(["iasl", "-p", tmp / "cst", tmp / "cst.asl"])
-        os.replace(tmp / "cst.aml", path)
+    with locked("acpi"):
+        if not path.exists():
+            with fresh_dir(path.parent / f".{key}") as tmp:
+                (tmp / "cpu.asl").write_text(asl)
+                run(["iasl", "-p", tmp / "cpu", tmp / "cpu.asl"])
+                os.replace(tmp / "cpu.aml", path)
     return path
 
 
@@ -199,9 +214,10 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
         args += ["-accel", "kvm"]
         if m.arch == "x86_64":
             args[args.index("-cpu") + 1] = "host"
-    if m.idle == "acpi":
-        if m.type != "q35":
-            raise LabError(f"idle = 'acpi' is for q35, not {m.type}")
+    if m.idle or m.freq:
+        if m.type != "q35" or {m.idle, m.freq} - {"", "acpi"}:
+            raise LabError(f"idle = '{m.idle}', freq = '{m.freq}': 'acpi' is "
+                           f"what there is, for q35; this is {m.type}")
         args += ["-acpitable", f"file={ssdt(m)}"]
     # pci bus for the disks: powernv wants its root ports named
     bus = (lambda i: f",bus=pcie.{i}") if m.type.startswith("powernv") \

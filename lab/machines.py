@@ -282,13 +282,14 @@ two() {
 	[ ${#cpus[@]} = 2 ] && consistent
 }
 result "as asked" two
-# Two CPUs, and the other threads of their cores: nothing else was asked for
+# Two CPUs, primary threads, and the other threads of their cores: nothing else
+# was asked for
 smt_on() {
-	local c=$(range 0 $((2 / LEAVE * THREADS)))
+	local rest=$(range $((2 * THREADS)) $CPUS)
 
-	[ $LEAVE = 1 ] || return 0
-	put smt/control on && want $THREADS $(range $((2 * THREADS)) $CPUS) &&
-		put smt/control off && two
+	put smt/control off && two && want 1 $rest && put smt/control on &&
+		want $THREADS $rest || return
+	[ $LEAVE != 1 ] || { put smt/control off && two; }
 }
 result "SMT control leaves the other cores alone" smt_on
 # what nosmt leaves, then what it doesn't
