@@ -71,6 +71,9 @@ def make_env():
             # no preprocessor for what is not there yet: a fifth of the time;
             # cc.sh has what it costs
             "CCACHE_DEPEND": "1",
+            # an object with a warning is not kept: the next build, be it of
+            # another profile that shares the directory, has the warning again
+            "OBJTOOL_ARGS": "--werror",
             "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
             "KBUILD_BUILD_USER": "lab", "KBUILD_BUILD_HOST": "lab",
             "KBUILD_BUILD_VERSION": "1", "LC_ALL": "C"}
