@@ -707,6 +707,120 @@ result "given up together" together
 result "they come later" later
 """
 
+# schedutil on CPUs that come and go
+JOB_CPUFREQ = PRELUDE + r"""
+# policies: those of all CPUs are as they should be
+policies() {
+	local c p affected related on
+
+	expand_file $CPU/online
+	on=" ${cpus[*]} "
+	for c in ${cpus[@]}; do
+		p=$CPU/cpu$c/cpufreq
+		read -r affected < $p/affected_cpus && read -r related < $p/related_cpus &&
+			[ "$(cat $p/scaling_governor)" = schedutil ] ||
+			{ echo "cpu$c: no policy, or $(cat $p/scaling_governor)"; return 1; }
+		for c in $related; do
+			[[ $on != *" $c "* ]] || echo $c
+		done | sort -n | paste -sd " " > /tmp/there
+		[ "$affected" = "$(cat /tmp/there)" ] ||
+			{ echo "cpu$c: affected $affected, online $(cat /tmp/there)"; return 1; }
+	done
+}
+
+# reach CPU FREQ: something little that runs there has the governor set FREQ.
+# Without its hook it does not hear of it.
+reach() {
+	local i
+
+	for i in $(seq 100); do
+		taskset -c $1 true
+		[ "$(cat $CPU/cpu$1/cpufreq/scaling_cur_freq)" != $2 ] || return 0
+		sleep 0.01
+	done
+	echo "cpu$1: $(cat $CPU/cpu$1/cpufreq/scaling_cur_freq), not $2"
+	return 1
+}
+
+governed() {
+	local c p low high
+
+	policies || return
+	for c in ${cpus[@]}; do
+		p=$CPU/cpu$c/cpufreq
+		read -r low < $p/cpuinfo_min_freq
+		read -r high < $p/cpuinfo_max_freq
+		echo $high > $p/scaling_min_freq && reach $c $high &&
+			echo $low > $p/scaling_min_freq && reach $c $low || return
+	done
+}
+
+come_and_go() {
+	local s
+
+	for s in off on; do
+		put smt/control $s && governed || return
+	done
+	put hotplug/offline 1,$((CPUS - 2)) && governed &&
+		put hotplug/offline 1-$((CPUS - 2)) && governed &&
+		put cpu2/online 1 && governed && all_on && governed
+}
+
+# a CPU that is sent back from below cpufreq's state, and one from there
+sent_back() {
+	local s state c=$((CPUS - 2))
+
+	for s in cpufreq workqueue; do
+		state=$(sed -n "s/: $s:online$//p" $CPU/hotplug/states)
+		for c in 2 $((CPUS - 2)); do
+			echo $((state)) > $CPU/cpu$c/hotplug/fail || return
+			refused hotplug/offline 1-$((CPUS - 2)) && governed &&
+				put hotplug/offline $c && echo $((state)) > $CPU/cpu$c/hotplug/fail &&
+				refused hotplug/online all && governed && all_on || return
+		done
+	done
+}
+
+# others that stop and start governors and set limits, until /tmp/flip is gone
+flip() {
+	local p gov
+
+	while [ -e /tmp/flip ]; do
+		for p in $CPU/cpufreq/policy*; do
+			for gov in performance schedutil; do
+				echo $gov > $p/scaling_governor
+				cat $p/cpuinfo_min_freq > $p/scaling_max_freq
+				cat $p/cpuinfo_max_freq > $p/scaling_max_freq
+			done
+		done 2> /dev/null
+	done
+}
+
+others() {
+	local i pids
+
+	touch /tmp/flip
+	flip & pids=$!
+	flip & pids+=" $!"
+	for i in $(seq $ROUNDS); do
+		put smt/control off && put smt/control on &&
+			put hotplug/offline 1-$((CPUS - 2)) && put hotplug/online all &&
+			put cpu1/online 0 && put cpu1/online 1 || break
+	done
+	rm /tmp/flip
+	wait $pids
+	for i in $CPU/cpufreq/policy*; do
+		echo schedutil > $i/scaling_governor || return
+	done
+	want $THREADS && governed
+}
+
+result "governed as booted" governed
+result "CPUs come and go" come_and_go
+result "CPUs that are sent back" sent_back
+result "others set governors and limits" others
+"""
+
 # The selftests where they have less to test: they pass, or say why not
 JOB_FEW = PRELUDE + r"""
 cd /lab/kselftest/cpu-hotplug
@@ -811,15 +925,14 @@ COUNTED = ("GP", "GP exp", "stops", "rebuilds")
 def _counts(m):
     """The calls for taking all threads but one of each core of a machine
     offline and online, without SMT all CPUs but one."""
-    gp = node = up = 0
+    freq = node = up = 0
     if m.threads == 1 and m.nodes > 1:
         node = 1            # sched_reset_numa(), a node without CPUs
     if m.type.startswith("powernv"):
-        # sugov_stop(), for each CPU. A policy is a core.
-        gp = m.cpus - m.cpus // m.threads
+        freq = 1            # schedutil's hooks; a policy is a core
     if m.type == "q35":
         up = 1              # the MTRRs
-    return {"off": (gp, 1 + node, 1, 1), "on": (gp, node, up, 1)}
+    return {"off": (0, 1 + node + freq, 1, 1), "on": (0, node + freq, up, 1)}
 
 
 # KiB that the last three quarters of a thousand cycles may cost, and all of
@@ -1042,7 +1155,7 @@ def restarts():
                                    "the crash kernel is up", "it has a dump"),
                        {"CRASH": crash, "SLOW": slow}, disk="kernel",
                        crash=True)
-    yield Case("q35-8 suspend", _vm("q35", 8, 2), JOB_SUSPEND,
+    yield Case("q35-8 suspend", _vm("q35", 8, 2, freq="acpi"), JOB_SUSPEND,
                ("suspend to idle, pm_test", "suspend-test.sh",
                 "suspend to RAM, pm_test", "suspend to RAM, pm_test core",
                 "suspend to RAM under load", "hibernation, pm_test processors",
@@ -1061,6 +1174,16 @@ def chunks():
                     "SMT control stops when a CPU fails",
                     "a writer is killed", "smt-test.sh", "cpulist-test.sh",
                     "all online at the end"), {"BATCH": batch})
+
+
+def cpufreq():
+    """A policy for each CPU, one for each core."""
+    for type_, cpus, t, freq in ("q35", 8, 2, "acpi"), ("powernv10", 16, 4, ""):
+        yield Case(f"{type_}-{cpus} schedutil", _vm(type_, cpus, t, freq=freq),
+                   JOB_CPUFREQ,
+                   ("governed as booted", "CPUs come and go",
+                    "CPUs that are sent back",
+                    "others set governors and limits"), {"ROUNDS": 10})
 
 
 def late():
@@ -1121,7 +1244,7 @@ def leak():
 
 GROUPS = {"matrix": matrix, "parameters": parameters, "sysfs": sysfs,
           "dlpar": dlpar, "restarts": restarts, "chunks": chunks,
-          "late": late, "few": few, "leak": leak}
+          "cpufreq": cpufreq, "late": late, "few": few, "leak": leak}
 
 
 def _disk(case, image, tmp):
