@@ -736,7 +736,7 @@ reach() {
 	for i in $(seq 100); do
 		taskset -c $1 true
 		[ "$(cat $CPU/cpu$1/cpufreq/scaling_cur_freq)" != $2 ] || return 0
-		sleep 0.01
+		sleep 0.05
 	done
 	echo "cpu$1: $(cat $CPU/cpu$1/cpufreq/scaling_cur_freq), not $2"
 	return 1
@@ -817,7 +817,12 @@ others() {
 
 result "governed as booted" governed
 result "CPUs come and go" come_and_go
+all_on
 result "CPUs that are sent back" sent_back
+for i in $CPU/cpu*/hotplug/fail; do
+	echo -1 > $i
+done
+all_on
 result "others set governors and limits" others
 """
 
