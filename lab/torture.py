@@ -100,11 +100,53 @@ network() {
 		}
 		print "# $n packets came back\n"'
 }
+# Core scheduling: two groups of tasks which must not share a core
+cores() {
+	local pids= nr=157
+
+	[ $(uname -m) = x86_64 ] || nr=171
+	for i in 1 2; do
+		nice -n 19 perl -e '
+			syscall($ARGV[0] + 0, 62, 1, 0, 1, 0) == 0 or
+				die "PR_SCHED_CORE_CREATE: $!";
+			fork();
+			until (-e "/tmp/end") {
+				1 for 1 .. 20000;
+				select(undef, undef, undef, 0.04);
+			}' $nr &
+		pids+=" $!"
+	done
+	for i in $pids; do
+		wait $i || return
+	done
+	echo "# two cookies"
+}
+# schedutil comes and goes where there is cpufreq
+governors() {
+	local p gov
+
+	while [ ! -e /tmp/end ]; do
+		for p in $CPU/cpufreq/policy[0-9]*; do
+			gov=schedutil
+			[ $((RANDOM %% 2)) = 0 ] || gov=performance
+			# its CPUs may be offline
+			[ ! -e $p ] || echo $gov > $p/scaling_governor
+		done 2> /dev/null
+		sleep 0.1
+	done
+}
 writer > /tmp/writer 2>&1 &
 writer=$!
 network > /tmp/network 2>&1 &
 network=$!
-renice -n 19 -p $writer $network > /dev/null
+cores=
+: > /tmp/cores
+if [ %(threads)d -gt 1 ]; then
+	cores > /tmp/cores 2>&1 &
+	cores=$!
+fi
+governors &
+renice -n 19 -p $writer $network $! > /dev/null
 (
 	cd /lab/kselftest/cpu-hotplug
 	FAULTS=%(faults)d LOAD=%(load)d WRITES=%(writes)d \
@@ -114,7 +156,8 @@ status=$?
 touch /tmp/end
 wait $writer || status=1
 wait $network || status=1
-cat /tmp/writer /tmp/network
+[ -z "$cores" ] || wait $cores || status=1
+cat /tmp/writer /tmp/network /tmp/cores
 [ $status = 0 ] || exit $status
 """
 SCRATCH = 4 << 20               # bytes of the disk
@@ -239,8 +282,9 @@ def judge_stress(text):
 def one(p, image, limit):
     """Run one boot; add to p what became of it."""
     kernel = p["what"] in KERNEL
+    acpi = "acpi" if p["machine"] == "q35" else ""
     m = machine.topology(p["machine"], p["cpus"], p["threads"],
-                         accel=p["accel"])
+                         accel=p["accel"], idle=acpi, freq=acpi)
     append = f"{APPEND} {p['append']}"
     if "torture" in image.name:
         # nothing of it starts unless it is this one's turn
