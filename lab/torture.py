@@ -109,10 +109,9 @@ cores() {
 		nice -n 19 perl -e '
 			syscall($ARGV[0] + 0, 62, 1, 0, 1, 0) == 0 or
 				die "PR_SCHED_CORE_CREATE: $!";
-			fork();
 			until (-e "/tmp/end") {
-				1 for 1 .. 20000;
-				select(undef, undef, undef, 0.04);
+				1 for 1 .. 5000;
+				select(undef, undef, undef, 0.05);
 			}' $nr &
 		pids+=" $!"
 	done
@@ -132,7 +131,7 @@ governors() {
 			# its CPUs may be offline
 			[ ! -e $p ] || echo $gov > $p/scaling_governor
 		done 2> /dev/null
-		sleep 0.1
+		sleep 0.5
 	done
 }
 writer > /tmp/writer 2>&1 &
