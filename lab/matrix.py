@@ -39,7 +39,6 @@ class Config:
     target: str
     options: str = ""
     sizes: bool = False
-    tool: str = ""              # what its options need: program and package
 
 
 X86, PPC = "x86_64_defconfig", "ppc64_defconfig"
@@ -72,9 +71,6 @@ CONFIGS = (
     Config("x86-guest", "x86", X86,
            "HYPERVISOR_GUEST=y PARAVIRT=y XEN=y XEN_PV=y HYPERV=y "
            "KVM_GUEST=y CPU_IDLE_GOV_HALTPOLL=y HALTPOLL_CPUIDLE=y"),
-    Config("x86-sched-ext", "x86", X86, "DEBUG_INFO_NONE=n DEBUG_INFO_DWARF5=y "
-           "DEBUG_INFO_BTF=y BPF_SYSCALL=y BPF_JIT=y SCHED_CLASS_EXT=y",
-           tool="pahole"),
     Config("x86-rt", "x86", X86, "EXPERT=y PREEMPT_RT=y"),
     Config("x86-tiny", "x86", "allnoconfig", "64BIT=y SMP=y"),
     Config("i386-up", "x86", "i386_defconfig", "SMP=n"),
@@ -142,7 +138,7 @@ class Build:
                 raise LabError(f"make {what} failed\n{self.log[-1000:]}")
             if what == self.cfg.target:
                 with open(self.out / ".config", "a") as f:
-                    for x in f"{ALWAYS} {self.cfg.options}".split():
+                    for x in f"{self.cfg.options} {ALWAYS}".split():
                         f.write(f"CONFIG_{x}\n")
         got = kernels._read_config(self.out / ".config")
         bad = [x for x in self.cfg.options.split()
@@ -407,14 +403,13 @@ def package(arch):
     return ("gcc-" + CROSS[arch]).rstrip("-")
 
 
-def install(arches, tools=()):
-    """Install the cross compilers and tools that are missing, where that is
-    allowed; without one its configurations fail and say so."""
+def install(arches):
+    """Install the cross compilers that are missing, where that is allowed;
+    without one its configurations fail and say so."""
     need = [package(a) for a in sorted(arches)
             if not shutil.which(CROSS[a] + "gcc")]
-    need += [t for t in sorted(tools) if not shutil.which(t)]
     if need and (os.geteuid() or os.environ.get("CPUHP_NO_DEPS")):
-        raise LabError("programs are missing; run as root: apt-get install "
+        raise LabError("compilers are missing; run as root: apt-get install "
                        "-y --no-install-recommends " + " ".join(need))
     # a release may not have all of them
     for what in [["update"]] * bool(need) + [
@@ -437,7 +432,7 @@ def chosen(only):
 def main(only=None):
     """Compile the configurations: all, or a comma list of them."""
     configs = chosen(only)
-    install({c.arch for c in configs}, {c.tool for c in configs if c.tool})
+    install({c.arch for c in configs})
     need_space(cache_dir(), 5, "a build of many configurations")
     base, commit = (kernels.wanted_commit(x) for x in ("base", "patched"))
     rep, what = Report(), None
