@@ -29,8 +29,8 @@ CHECKPATCH_EXCEPT = [
 ]
 # tests that may skip inside the lab's guests: (machine, name, reason)
 SKIP_ALLOWED = [
-    ("q35-8-acpi-cpufreq", "the last CPU is refused", "CPU 0 is not asked on x86, so "
-     "one always stays"),
+    ("q35-8-acpi-cpufreq", "the last CPU is refused",
+     "CPU 0 is not asked on x86, so one always stays"),
 ]
 # seconds: for compiling single patches, and for the whole run, which shortens
 # the former when everything had to be built first
