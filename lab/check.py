@@ -44,8 +44,10 @@ CACHED_BUILDS = 3 * 60
 DEBUG_BUILD = 1.2               # of the build without
 BOOTS_TAKE = 14 * 60
 
-# what is booted: two threads and more, two nodes
-BOOTS = {"x86_64": ("q35", 8), "ppc64le": ("pseries", 16)}
+# what is booted: machine, CPUs, threads; two nodes
+BOOTS = {"x86_64": ("q35", 8, 2), "ppc64le": ("pseries", 8, 4)}
+# ... where that is short, and with FULL=1 in the environment always
+BOOTS_SMT8 = {**BOOTS, "ppc64le": ("pseries", 16, 8)}
 
 # through a pipe: the runner opens /dev/stdout a second time, which would
 # overwrite a file
@@ -158,7 +160,14 @@ class Report:
 
 
 def _checkpatch(patch):
-    """What checkpatch --strict says about a patch, '' if it is content."""
+    """What checkpatch --strict says about a patch, '' if it is content, which
+    is remembered: the answer depends on the patch, the base and the lists
+    above."""
+    known = cache_dir() / "checked" / digest(
+        patch, kernels.tree_of("base"), repr(CHECKPATCH_IGNORE),
+        repr(CHECKPATCH_EXCEPT))
+    if known.exists():
+        return ""
     r = subprocess.run(
         ["perl", LINUX / "scripts/checkpatch.pl", "--strict", "--terse",
          "--show-types", "--showfile", "--color=never", f"--root={LINUX}",
@@ -173,6 +182,8 @@ def _checkpatch(patch):
     if "Traceback" not in r.stderr and (
             r.returncode == 0 and not said or r.returncode == 1
             and len(said) == 1 and said[0].endswith("lines checked")):
+        known.parent.mkdir(exist_ok=True)
+        known.touch()
         return ""
     return "\n".join(said) + r.stderr or f"it ended with {r.returncode}"
 
@@ -371,11 +382,12 @@ def run_all(rep, todo):
         b.report(rep)
 
 
-def _machine(arch, **kw):
-    type_, cpus = BOOTS[arch]
+def _machine(arch, smt8=False, **kw):
+    type_, cpus, threads = (
+        BOOTS_SMT8 if smt8 or os.environ.get("FULL") else BOOTS)[arch]
     if arch == "x86_64":
         kw["idle"] = kw["freq"] = "acpi"    # idle states and cpufreq to test
-    return machine.topology(type_, cpus, **kw)
+    return machine.topology(type_, cpus, threads, **kw)
 
 
 def boots(images):
@@ -439,7 +451,7 @@ def sysfs_boots(images):
                     "\n".join(diff))
     for arch, image in images.items():
         for append in SYSFS_BOOTS:
-            m = _machine(arch, append=append)
+            m = _machine(arch, smt8=True, append=append)
             yield Boot("-".join([m.name(), "sysfs",
                                  *re.findall(r"\w+", append)]), m, image,
                        JOB_SYSFS, judge, 600)
@@ -572,7 +584,7 @@ def bisect(arches):
                 src = (kernels.slot("bisect") / kernels.output_name(arch)
                        / ARCHES[arch]["path"])
                 (img / "kernel").write_bytes(src.read_bytes())
-                m = _machine(arch)
+                m = _machine(arch, smt8=True)
                 r = boot.run_job(m, img, JOB_SMT, limit=600,
                                  name=f"bisect-{i}-{m.name()}")
                 if r.status:

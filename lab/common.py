@@ -203,6 +203,7 @@ def digest(*parts):
 # ---- processes ----------------------------------------------------------
 
 _children = set()
+ending = threading.Event()      # what fails from then on says nothing
 
 
 def end_group(proc):
@@ -219,6 +220,7 @@ def end_group(proc):
 
 def end_children():
     """End whatever run() and start() left behind; used at exit."""
+    ending.set()
     for p in list(_children):
         end_group(p)
 

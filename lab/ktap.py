@@ -33,8 +33,8 @@ def unprefix(text):
 
 def results(text):
     """[(name, status, detail)] of every test without subtests in a KTAP
-    text; status is 'pass', 'fail', 'skip' or 'error'. An empty or broken
-    text gives one 'error'."""
+    text; status is 'pass', 'fail', 'skip' or 'error', detail what a test said
+    before it failed. An empty or broken text gives one 'error'."""
     parser, printer = _parser()
     test = parser.parse_run_tests(text.splitlines(),
                                   printer.Printer(print=False))
@@ -58,7 +58,9 @@ def results(text):
         elif t.status == S.SKIPPED:
             out.append((name, "skip", t.skip_reason))
         elif t.status == S.FAILURE:
-            out.append((name, "fail", ""))
+            # what it said before it failed
+            out.append((name, "fail", "\n".join(
+                re.sub("^(# )+", "", x.strip()) for x in t.log)))
         else:
             out.append((name or "KTAP", "error", t.status.name))
 

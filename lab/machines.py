@@ -13,8 +13,8 @@ import threading
 import time
 
 from . import bench, boot, check, console, guest, kernels, machine
-from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch, human, say,
-                     step, write_atomic)
+from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch, ending,
+                     human, say, step, write_atomic)
 
 RECORD = bench.RESULTS / "machines.json"
 PAGE = TOP / "docs" / "machines.md"
@@ -1402,6 +1402,8 @@ def run_all(todo, images, workers):
     def one(case):
         t0 = time.monotonic()
         results = run(case, images[case.machine.arch])
+        if ending.is_set():
+            return
         with lock:
             for name, ok, detail in results:
                 rep.add(f"{case.name}: {name}", ok, detail)

@@ -130,6 +130,7 @@ ok 1 selftests: cpu-hotplug: a.sh
 # TAP version 13
 # 1..3
 # ok 1 one
+# # it is not as it should be
 # not ok 2 two
 # ok 3 three # SKIP no reason
 not ok 2 selftests: cpu-hotplug: b.sh # exit=1
@@ -137,10 +138,11 @@ not ok 2 selftests: cpu-hotplug: b.sh # exit=1
 
 
 def test_ktap_nested_in_the_runner():
-    got = {n.split(": ")[-1]: s for n, s, _ in
+    got = {n.split(": ")[-1]: (s, d) for n, s, d in
            ktap.results(ktap.unprefix(RUNNER))}
-    assert got["a.sh"] == "pass" and got["one"] == "pass"
-    assert got["two"] == "fail" and got["three"] == "skip"
+    assert got["a.sh"] == got["one"] == ("pass", "")
+    assert got["two"] == ("fail", "it is not as it should be")
+    assert got["three"][0] == "skip"
 
 
 @pytest.mark.parametrize("text", [
@@ -398,13 +400,19 @@ def test_what_takes_in_other_files_is_not_cached(tmp_path, name, text, cached):
 
 def test_a_dying_checkpatch_is_no_success(monkeypatch, tmp_path):
     p = tmp_path / "p.patch"
-    p.write_text("x")
-    for status, out, good in ((0, "", True), (-9, "", False), (
+    monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(check.kernels, "tree_of", lambda c: "tree")
+    for i, (status, out, good) in enumerate(((-9, "", False), (0, "", True), (
+            -9, "total: 0 errors, 9 lines checked\n", False), (
             1, "total: 0 errors, 0 warnings, 0 checks, 9 lines checked\n",
-            True), (-9, "total: 0 errors, 9 lines checked\n", False)):
+            True))):
+        p.write_text(f"{i // 2}")
         monkeypatch.setattr(check.subprocess, "run", lambda *a, **k:
                             subprocess.CompletedProcess(a, status, out, ""))
         assert (check._checkpatch(p) == "") == good
+    # what was good is not asked for again
+    monkeypatch.delattr(check.subprocess, "run")
+    assert check._checkpatch(p) == ""
 
 
 def test_a_boot_that_breaks_is_a_failure_of_its_own(monkeypatch, tmp_path,

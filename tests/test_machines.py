@@ -4,6 +4,7 @@ wrong in a boot is a failure."""
 
 import re
 import subprocess
+import threading
 import types
 
 import pytest
@@ -63,6 +64,24 @@ def test_jobs_are_bash(job):
 def test_every_case_has_a_command_line():
     for c in EVERY:
         assert machine.command(c.machine, "k", "r", "l", "j", "res", "q")
+
+
+def test_what_was_interrupted_is_no_result(monkeypatch, tmp_path):
+    recorded = []
+    monkeypatch.setattr(machines, "OUT", tmp_path)
+    monkeypatch.setattr(machines.guest, "rootfs", lambda a: None)
+    monkeypatch.setattr(machines.guest, "lab_disk", lambda a: None)
+    monkeypatch.setattr(machines, "run", lambda c, i: [("runs", False, "")])
+    monkeypatch.setattr(machines, "record", lambda *a: recorded.append(a))
+    monkeypatch.setenv("RECORD", "1")
+    ending = threading.Event()
+    monkeypatch.setattr(machines, "ending", ending)
+    c = case("q35-8 threads=2")
+    images = {c.machine.arch: tmp_path}
+    assert machines.run_all([c], images, 1) == 1 and len(recorded) == 1
+    ending.set()
+    machines.run_all([c], images, 1)
+    assert len(recorded) == 1
 
 
 def test_good_and_bad_boots(monkeypatch):
