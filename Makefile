@@ -19,7 +19,7 @@ LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu model \
-	tables test machines torture bisect-check compile-matrix clean
+	tables test machines torture bisect-check compile-matrix foreign clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -50,6 +50,8 @@ help:
 	@echo '               [PROFILE=debug|kcsan] [SEED=]'
 	@echo 'make bisect-check  build and boot after every patch; resumes'
 	@echo 'make compile-matrix  other configurations and architectures [ONLY=]'
+	@echo 'make foreign   RISC-V and big-endian pseries: small kernels boot, CPUs'
+	@echo '               go and come [ONLY=]'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
 	@echo '               ~/.cache/cpuhp-lab)'
@@ -94,5 +96,7 @@ bisect-check:
 	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)')
 compile-matrix:
 	$(LAB) compile-matrix $(SRC) $(if $(ONLY),--only '$(ONLY)')
+foreign:
+	$(LAB) foreign $(SRC) $(if $(ONLY),--only '$(ONLY)')
 clean:
 	rm -rf out

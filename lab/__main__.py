@@ -136,6 +136,12 @@ def cmd_compile_matrix(a):
     return matrix.main(a.only)
 
 
+def cmd_foreign(a):
+    from . import foreign
+    _tree(a)
+    return foreign.main(a.only)
+
+
 def cmd_boot(a):
     from . import bench
     _tree(a)
@@ -194,6 +200,7 @@ def main():
     add("test", cmd_test, "--arch", "--only")
     add("machines", cmd_machines, "--arch", "--only")
     add("compile-matrix", cmd_compile_matrix, "--only")
+    add("foreign", cmd_foreign, "--only")
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed")
     add("bisect-check", cmd_bisect, "--arch")
     a = p.parse_args()
