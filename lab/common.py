@@ -26,7 +26,7 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan", "torture", "bpf", "nostats")
+PROFILES = ("", "debug", "kcsan", "torture", "tree03", "bpf", "nostats")
 
 
 class LabError(Exception):

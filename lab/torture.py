@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from . import bench, boot, check, console, kernels, ktap, machine
-from .common import (OUT, TOP, LabError, check_arch, check_profile,
+from .common import (LINUX, OUT, TOP, LabError, check_arch, check_profile,
                      human, say, write_atomic)
 
 RECORD = bench.RESULTS / "torture.json"
@@ -33,6 +33,9 @@ KERNEL = {
     "scftorture": ("scf_torture_init", 20, (
         "use_cpus_read_lock=0", "use_cpus_read_lock=1"), ("holdoff=1",)),
 }
+# rcutorture's scenario TREE03: the options are in configs/tree03.config
+TREE03 = "tools/testing/selftests/rcutorture/configs/rcu/TREE03.boot"
+TURNS_TREE03 = ("rcutorture", "stress")
 # shorter and longer turns alternate; SMT and the stress test see most bugs
 TURNS = ("stress", "rcutorture", "smt", "scftorture", "stress", "locktorture")
 MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
@@ -40,6 +43,8 @@ MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
                         ("pseries", 8, 2))}
 # with KASAN or KCSAN: fewer CPUs, which share the host's, do much more, and the
 # checks take longest, so there are fewer of them
+MACHINES_TREE03 = {"x86_64": (("q35", 16, 2),),
+                   "ppc64le": (("pseries", 16, 4),)}
 MACHINES_SLOW = {"x86_64": (("q35", 4, 2), ("q35", 6, 2)),
                  "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8))}
 
@@ -214,20 +219,22 @@ class Report(check.Report):
     ktap = "torture.ktap"
 
 
-def plan(seed, n, arch, slow=False):
+def plan(seed, n, arch, slow=False, tree03=""):
     """The boot of turn n on an architecture: a dictionary that depends on
-    nothing but the arguments."""
+    nothing but the arguments. tree03 are the parameters of that scenario."""
     rng = random.Random(f"{seed}/{n}/{arch}")
-    what = TURNS[n % len(TURNS)]
+    turns = TURNS_TREE03 if tree03 else TURNS
+    what = turns[n % len(turns)]
     type_, cpus, threads = rng.choice([
-        m for m in (MACHINES_SLOW if slow else MACHINES)[arch]
+        m for m in (MACHINES_TREE03 if tree03 else MACHINES_SLOW if slow
+                    else MACHINES)[arch]
         if what != "smt" or m[2] > 1])
     # in virtual time a second with all CPUs busy takes the host ten and more
     accel = rng.choice(("icount", "mttcg"))
-    if slow or what in KERNEL:
+    if slow or tree03 or what in KERNEL:
         accel = "mttcg"
     seconds = 60 if accel == "mttcg" else 20
-    if slow:
+    if slow or tree03:
         seconds *= 2
     p = {"turn": n, "arch": arch, "what": what,
          "machine": type_, "cpus": cpus, "threads": threads,
@@ -235,6 +242,8 @@ def plan(seed, n, arch, slow=False):
          "seconds": int(seconds), "writes": 24 if slow else 6,
          "faults": rng.randrange(4) > 0, "load": rng.randrange(2),
          "append": "", "lists": False}
+    if tree03:
+        p["tree03"] = tree03
     if what in KERNEL:
         _, onoff, variants, more = KERNEL[what]
         p["lists"] = bool(rng.randrange(2))
@@ -284,7 +293,7 @@ def one(p, image, limit):
     acpi = "acpi" if p["machine"] == "q35" else ""
     m = machine.topology(p["machine"], p["cpus"], p["threads"],
                          accel=p["accel"], idle=acpi, freq=acpi)
-    append = f"{APPEND} {p['append']}"
+    append = f"{APPEND} {p.get('tree03', '')} {p['append']}"
     if "torture" in image.name:
         # nothing of it starts unless it is this one's turn
         append += " initcall_blacklist=" + ",".join(
@@ -411,17 +420,19 @@ def main(minutes, arches, profile="", seed=None):
     profile = "+".join(filter(None, (profile, "torture")))
     images = {a: kernels.build("patched", a, profile) for a in arches}
     slow = profile.startswith(("debug", "kcsan"))
+    tree03 = " ".join((LINUX / TREE03).read_text().split()) \
+        if "tree03" in profile else ""
     say(f"== torture for {minutes:g} minutes; again: make torture "
         f"MINUTES={minutes:g} SEED={seed}"
         + (f" ARCH={arches[0]}" if len(arches) == 1 else "")
-        + (f" PROFILE={profile.split('+')[0]}" if slow else ""))
+        + (f" PROFILE={profile.split('+')[0]}" if "+" in profile else ""))
     rep, done, n, t0 = Report(), [], 0, time.monotonic()
     doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
            "seed": seed, "minutes": minutes, "profile": profile,
            "tree": kernels.tree_of(kernels.wanted_commit("patched"))}
     try:
         while not n or time.monotonic() - t0 < 60 * minutes:
-            todo = [plan(seed, n, a, slow) for a in arches]
+            todo = [plan(seed, n, a, slow, tree03) for a in arches]
             for p in todo:
                 say(f"   {describe(p)}")
             for p in boot.side_by_side(

@@ -31,25 +31,46 @@ def test_the_seed_decides_about_everything():
                 for n in range(24)} == {"mttcg"}
 
 
-def test_what_a_boot_did_is_in_its_numbers(monkeypatch, tmp_path):
+@pytest.fixture
+def boots(monkeypatch, tmp_path):
+    """torture.one() boots nothing: what it would have, as (machine, kernel
+    parameters)."""
     result = boot.Result()
-    result.status, result.splats, result.console = 0, [], ""
+    result.status, result.splats = 0, []
+    result.console = "End of test: SUCCESS: x"
     result.seconds, result.console_path = 1, tmp_path / "c"
-    machines = []
+    all_of_them = []
 
     def run_job(m, *args, **kwargs):
-        machines.append(m)
+        all_of_them.append((m, kwargs["append"]))
         return result
 
     monkeypatch.setattr(boot, "run_job", run_job)
     monkeypatch.setattr(boot.Result, "output", lambda self: GOOD +
                         "# 52 writes of 256 KiB came back\n")
+    return all_of_them
+
+
+def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
     p = torture.one(torture.plan(7, 0, "x86_64"), tmp_path, 10)
     assert p["ok"] and "52 writes of" in p["numbers"]
     assert torture.operations(p) == 340
     # a disk to write to, and a network
-    assert any("serial=scratch" in x for x in machines[0].options)
-    assert machines[0].net.startswith("user")
+    m = boots[0][0]
+    assert any("serial=scratch" in x for x in m.options)
+    assert m.net.startswith("user")
+
+
+def test_what_a_boot_wants_comes_after_what_tree03_says(boots, tmp_path):
+    tree03 = "rcutorture.onoff_interval=200 a.b"
+    p = torture.plan(7, 0, "x86_64", tree03=tree03)
+    assert (p["what"], p["cpus"]) == ("rcutorture", 16)
+    torture.one(p, tmp_path, 10)
+    args = boots[0][1].split()
+    assert "a.b" in args and [x for x in args if "onoff_interval" in x] == [
+        "rcutorture.onoff_interval=200", "rcutorture.onoff_interval=20"]
+    assert {torture.plan(7, n, "ppc64le", tree03=tree03)["what"]
+            for n in range(4)} == {"rcutorture", "stress"}
 
 
 def test_a_kernel_test_is_told_when_to_end():
