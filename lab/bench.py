@@ -301,23 +301,26 @@ def table(doc):
     n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
     rest = any(r["rest"] for r in rs)
-    a, b, c, *widths = (8, 4, 20, 15, 14, 13, 6) if rest else \
-        (10, 5, 25, 9, 11, 9, 8)
-    out = [f"{doc['title']} ({kind}, median of {n})"]
-    if rest:
-        out.append("(in brackets: one run, without waiting for grace periods)")
-    out += ["", f"{'machine':<{a}}{'CPUs':>{b}} {'operation':<{c - 1}}"
-            + "".join(f"{x:>{w}}" for x, w in zip((*TREATMENTS, "gain"),
-                                                  widths))]
+    cells = [["machine", "CPUs", "operation", *TREATMENTS, "gain"]]
     for r in rs:
         m = [r["ms"].get(t, (float("nan"),))[0] for t in TREATMENTS]
         gain = m[0] / m[2] if m[2] else float("nan")
-        cells = [_ms(x) + (f" ({_ms(r['rest'][t])})" if t in r["rest"] else "")
-                 for x, t in zip(m, TREATMENTS)]
-        cells.append(f"{gain:.1f}x" if gain == gain else "-")
-        op = r["op"] if len(r["op"]) < c else "…" + r["op"][2 - c:]
-        out.append(f"{r['machine']:<{a}}{r['cpus']:>{b}} {op:<{c - 1}}"
-                   + "".join(f"{x:>{w}}" for x, w in zip(cells, widths)))
+        cells.append([r["machine"], str(r["cpus"]), r["op"], *(
+            _ms(x) + (f" ({_ms(r['rest'][t])})" if t in r["rest"] else "")
+            for x, t in zip(m, TREATMENTS)),
+            f"{gain:.1f}x" if gain == gain else "-"])
+    wide = [max(map(len, column)) for column in zip(*cells)]
+    wide[2] = min(wide[2], 80 - sum(wide) + wide[2] - len(wide) + 1)
+    out = [f"{doc['title']} ({kind}, median of {n})"]
+    if rest:
+        out.append("(in brackets: one run, without waiting for grace periods)")
+    out.append("")
+    for row in cells:
+        if len(row[2]) > wide[2]:
+            row[2] = "…" + row[2][1 - wide[2]:]
+        out.append(" ".join(
+            x.ljust(w) if i in (0, 2) else x.rjust(w)
+            for i, (x, w) in enumerate(zip(row, wide))))
     # what a scenario counts by itself is more to the point than these
     own = tuple(doc.get("counts", {}))
     cols = ("rebuilds", *own) if own else ("GP", "GP exp", "stops", "rebuilds")

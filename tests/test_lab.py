@@ -274,6 +274,20 @@ def test_counts_of_three_digits_fit_the_table():
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_large_times_with_brackets_fit_the_table():
+    doc = _doc()
+    for run in doc["runs"]:
+        run["machine"] = "powernv10"
+        for sample in run["samples"]:
+            sample["ns"] = 14408 * 10**6
+        for c in run["counts"]:
+            c |= {"ns": 14408 * 10**6, "gp_ns": 7 * 10**6}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    row = next(x for x in lines if x.startswith("powernv10"))
+    assert row.split()[3:9] == ["14408", "(14401)"] * 3
+
+
 def test_every_scenario_loads_and_fits():
     names = [p.stem for p in bench.SCENARIOS.glob("*.toml")]
     assert {"boot", "smt", "huge"} <= set(names)
