@@ -142,8 +142,7 @@ def _from_user(linux):
                 tree.mkdir()
                 tar = tmp / "head.tar"
                 git("archive", "-o", tar, "HEAD", cwd=path)
-                subprocess.run(["tar", "-xf", str(tar), "-C", str(tree)],
-                               check=True)
+                _unpack(tar, tree)
                 tar.unlink()
         else:
             tree = path

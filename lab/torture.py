@@ -224,7 +224,8 @@ def plan(seed, n, arch, slow=False, tree03=""):
     nothing but the arguments. tree03 are the parameters of that scenario."""
     rng = random.Random(f"{seed}/{n}/{arch}")
     turns = TURNS_TREE03 if tree03 else TURNS
-    what = turns[n % len(turns)]
+    # a short run does not always leave out the last ones
+    what = turns[(n + seed) % len(turns)]
     type_, cpus, threads = rng.choice([
         m for m in (MACHINES_TREE03 if tree03 else MACHINES_SLOW if slow
                     else MACHINES)[arch]

@@ -14,7 +14,8 @@ import time
 import pytest
 
 from conftest import TOP
-from lab import bench, check, common, console, guest, ktap, machine
+from lab import (bench, boot, check, common, console, guest, ktap, machine,
+                 series)
 from lab.common import LabError
 
 
@@ -466,6 +467,41 @@ def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):
     assert len(made) == 1
 
 
+def test_bisect_goes_on_where_it_was_ended(toy, monkeypatch, tmp_path,
+                                           capsys):
+    """What was built and booted is not done again; what failed is."""
+    monkeypatch.setattr(check, "LINUX", toy.linux)
+    monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(check.kernels, "LINUX", toy.linux)
+    monkeypatch.setattr(check.kernels, "compiler", lambda a: "cc")
+    monkeypatch.setattr(check.kernels, "slot", lambda s: tmp_path)
+    monkeypatch.setattr(check, "compile_commit", lambda *a, **k: None)
+    monkeypatch.setattr(check.Report, "finish", lambda self: self.failed)
+    image = tmp_path / ".o-x86_64" / "arch" / "x86" / "boot" / "bzImage"
+    image.parent.mkdir(parents=True)
+    image.touch()
+    series.make_tree(toy.src)
+    for n in (5, 15):
+        lines = (toy.linux / "core.c").read_text().splitlines(True)
+        lines[n] = f"changed {n}\n"
+        toy.commit("core.c", "".join(lines), f"core: Change line {n}")
+    booted, broken = [], ["bisect-2-q35-8-acpi-cpufreq"]
+
+    def run_job(m, img, job, limit, name):
+        booted.append(name)
+        if name in broken:
+            raise LabError("it died")
+        return boot.Result()
+    monkeypatch.setattr(check.boot, "run_job", run_job)
+    monkeypatch.setattr(boot.Result, "status", 0, raising=False)
+    assert check.bisect(["x86_64"]) == 1 and len(booted) == 2
+    broken.clear()
+    booted.clear()
+    assert check.bisect(["x86_64"]) == 0
+    assert booted == ["bisect-2-q35-8-acpi-cpufreq"]
+    assert "core: Change line 5 (done before)" in capsys.readouterr().out
+
+
 def test_run_tells_the_command_and_ends_it():
     with pytest.raises(LabError, match="'false' failed with status 1"):
         common.run(["false"])
@@ -500,26 +536,56 @@ def test_bad_input_is_one_line(args, says):
     assert "Traceback" not in r.stderr
 
 
-def test_no_root_and_no_sudo_names_the_packages(tmp_path):
+@pytest.fixture
+def fresh(tmp_path):
+    """bootstrap.sh on a machine that has next to nothing: call it with the
+    programs that it has besides, {name: shell text}."""
     bin = tmp_path / "bin"
     bin.mkdir()
-    for tool in ("sh", "sed", "grep", "cut", "cat", "dirname", "mkdir",
-                 "uname", "tail", "sha256sum", "printf"):
+    for tool in ("sh", "sed", "grep", "cut", "cat", "dirname", "mkdir", "df",
+                 "uname", "tail", "sha256sum", "printf", "tr", "rm", "touch"):
         (bin / tool).symlink_to(subprocess.check_output(
             ["sh", "-c", f"command -v {tool} || echo /bin/{tool}"],
             text=True).strip())
-    for tool, text in (("dpkg-query", "exit 1"), ("id", "echo 1000"),
-                       ("flock", "exit 0")):
-        f = bin / tool
-        f.write_text(f"#!/bin/sh\n{text}\n")
-        f.chmod(0o755)
-    r = subprocess.run(["sh", str(TOP / "lab" / "bootstrap.sh")], text=True,
-                       env={"PATH": str(bin), "HOME": str(tmp_path),
-                            "CPUHP_CACHE": str(tmp_path / "c")},
-                       capture_output=True)
+
+    def bootstrap(programs, **env):
+        for tool, text in {"flock": "exit 0", **programs}.items():
+            f = bin / tool
+            f.write_text(f"#!/bin/sh\n{text}\n")
+            f.chmod(0o755)
+        return subprocess.run(
+            ["sh", str(TOP / "lab" / "bootstrap.sh")], text=True,
+            env={"PATH": str(bin), "HOME": str(tmp_path),
+                 "CPUHP_CACHE": str(tmp_path / "c"), **env},
+            capture_output=True)
+    return bootstrap
+
+
+def test_no_root_and_no_sudo_names_the_packages(fresh):
+    r = fresh({"dpkg-query": "exit 1", "id": "echo 1000"})
     assert r.returncode == 1
     assert "neither root nor sudo" in r.stderr
     assert "apt-get install -y --no-install-recommends acpica-tools arch-test" in r.stderr
+
+
+def test_an_old_qemu_is_named(fresh):
+    old = "echo 'QEMU emulator version 7.2.13 (Debian)'"
+    r = fresh({"qemu-system-x86_64": old, "qemu-system-ppc64": old},
+              CPUHP_NO_DEPS="1")
+    assert r.returncode == 1
+    assert "qemu-system-ppc64 is version 7, 10 or newer is needed" in r.stderr
+    assert "backports" in r.stderr
+
+
+def test_without_pip_nothing_half_made_is_used(fresh, tmp_path):
+    qemu = "echo 'QEMU emulator version 10.0.2'"
+    r = fresh({"qemu-system-x86_64": qemu, "qemu-system-ppc64": qemu,
+               "python3": f'exec {sys._base_executable} "$@"'},
+              CPUHP_NO_DEPS="1", PIP_INDEX_URL="http://127.0.0.1:9/",
+              PIP_RETRIES="0", PIP_NO_CACHE_DIR="1")
+    assert r.returncode == 1
+    assert "pip could not install" in r.stderr and "index" in r.stderr
+    assert not list((tmp_path / "c").glob("venv-*"))
 
 
 def test_interrupt_ends_children_and_leaves_nothing(tmp_path):

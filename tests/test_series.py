@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """linux/ and patches/: the round trip, and that nothing is lost."""
 
+import os
+import pathlib
+import re
 import tarfile
 
 import pytest
@@ -8,6 +11,9 @@ import pytest
 from conftest import MAKEFILE, sh
 from lab import series, source
 from lab.common import LabError
+
+README = (pathlib.Path(__file__).resolve().parent.parent
+          / "README.md").read_text()
 
 
 def changed(toy, n):
@@ -259,6 +265,110 @@ def test_newest_other_version_that_all_patches_fit(toy, offers, capfd):
     offers({6: "all is new\n"})
     with pytest.raises(LabError, match="the series fits"):
         source.get(misfit=series.misfit)
+
+
+APT = """#!/bin/sh
+# as apt-private.sh is called: DIR ARCH SUITE -- COMMAND...
+echo "$3 $6" >> {log}
+case "$3 $6" in
+"down update") echo "E: Failed to fetch"; exit 100 ;;
+*search) echo "linux-source-7.3 - Linux kernel source for version 7.3" ;;
+"stale download") echo "E: 404 Not Found"; exit 100 ;;
+"good download") cp {deb} "$1"/linux-source-7.3_7.3.4-1_all.deb ;;
+esac
+"""
+CURL = """#!/bin/sh
+for last; do :; done
+echo "curl ${{last##*/}}" >> {log}
+case "$last" in
+*/) echo '<a href="linux-7.3.tar.xz"> <a href="linux-7.3.4.tar.xz">' ;;
+*) cp {tar} "$3" ;;
+esac
+exit $(cat {status})
+"""
+
+
+@pytest.fixture
+def mirrors(toy, tmp_path, monkeypatch):
+    """Debian's suites down, stale and good, and kernel.org, all served from
+    here; .log is who was asked for what, .kernel_org(False) takes it away."""
+    tar = tmp_path / "linux-source-7.3.tar.xz"
+    sh("tar", "-C", str(tmp_path), "-cJf", str(tar), toy.src.name)
+    deb = tmp_path / "deb"
+    (deb / "DEBIAN").mkdir(parents=True)
+    (deb / "usr" / "src").mkdir(parents=True)
+    (deb / "DEBIAN" / "control").write_text(
+        "Package: linux-source-7.3\nVersion: 7.3.4-1\nArchitecture: all\n"
+        "Maintainer: T <t@example.org>\nDescription: toy\n")
+    sh("cp", str(tar), str(deb / "usr" / "src"))
+    sh("dpkg-deb", "-b", str(deb), str(tmp_path / "good.deb"))
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    at = {"log": tmp_path / "log", "deb": tmp_path / "good.deb", "tar": tar,
+          "status": tmp_path / "status"}
+    for name, text in ("apt", APT), ("curl", CURL):
+        (bin / name).write_text(text.format(**at))
+        (bin / name).chmod(0o755)
+    monkeypatch.setattr(source, "APT", bin / "apt")
+    monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
+
+    class Mirrors:
+        def log(self):
+            return at["log"].read_text().split("\n")[:-1]
+
+        def kernel_org(self, works):
+            at["status"].write_text("0" if works else "22")
+
+        def suites(self, *names):
+            monkeypatch.setattr(source, "SUITES", names)
+    m = Mirrors()
+    m.kernel_org(True)
+    return m
+
+
+def test_a_suite_that_fails_or_is_stale_is_skipped(toy, mirrors, capfd):
+    mirrors.suites("down", "stale", "good")
+    tag, origin = source.get()
+    assert tag.startswith("base-7.3.4-") and origin.startswith("Debian good")
+    assert mirrors.log() == ["down update", "stale update", "stale search",
+                             "stale download", "good update", "good search",
+                             "good download"]
+    err = capfd.readouterr().err
+    assert "down: skipped" in err and "stale: linux-source-7.3 is listed" in err
+    # what was got is not asked for again
+    assert source.get() == (tag, "cache") and len(mirrors.log()) == 7
+
+
+def test_kernel_org_is_asked_when_debian_has_none(toy, mirrors):
+    mirrors.suites("down", "stale")
+    tag, origin = source.get()
+    assert tag.startswith("base-7.3.4-")
+    assert origin == "kernel.org linux-7.3.4"
+    assert mirrors.log()[-2:] == ["curl ", "curl linux-7.3.4.tar.xz"]
+
+
+def test_no_network(toy, mirrors):
+    mirrors.suites("down")
+    mirrors.kernel_org(False)
+    with pytest.raises(LabError, match="no network.*LINUX="):
+        source.get()
+
+
+def test_patches_apply_as_the_readme_says(toy, tmp_path):
+    line = re.search(r"^ *git -C ~/linux (am .* )\$PWD/patches/\*\.patch$",
+                     README, re.M)[1]
+    series.make_tree(toy.src)
+    toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
+    toy.commit("new.c", "new\n", "core: Add a file\n\nIt is needed.")
+    series.make_patches()
+    theirs = tmp_path / "theirs"
+    sh("git", "clone", "-q", "-b", "base", str(toy.linux), str(theirs))
+    sh("git", "config", "user.name", "T", cwd=theirs)
+    sh("git", "config", "user.email", "t@example.org", cwd=theirs)
+    sh("git", *line.split(), *sorted(map(str, toy.patches.glob("*.patch"))),
+       cwd=theirs)
+    assert sh("git", "rev-parse", "HEAD^{tree}", cwd=theirs) == sh(
+        "git", "rev-parse", "series^{tree}", cwd=toy.linux)
 
 
 def test_kernel_version():

@@ -52,7 +52,7 @@ def boots(monkeypatch, tmp_path):
 
 
 def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
-    p = torture.one(torture.plan(7, 0, "x86_64"), tmp_path, 10)
+    p = torture.one(torture.plan(6, 0, "x86_64"), tmp_path, 10)
     assert p["ok"] and "52 writes of" in p["numbers"]
     assert torture.operations(p) == 340
     # a disk to write to, and a network
@@ -63,7 +63,7 @@ def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
 
 def test_what_a_boot_wants_comes_after_what_tree03_says(boots, tmp_path):
     tree03 = "rcutorture.onoff_interval=200 a.b"
-    p = torture.plan(7, 0, "x86_64", tree03=tree03)
+    p = torture.plan(6, 0, "x86_64", tree03=tree03)
     assert (p["what"], p["cpus"]) == ("rcutorture", 16)
     torture.one(p, tmp_path, 10)
     args = boots[0][1].split()
@@ -118,7 +118,7 @@ def test_numbers_are_needed():
 
 def test_table_of_what_was_run():
     def boot(what, numbers, ok=True, arch="x86_64"):
-        return {**torture.plan(3, 0, arch), "what": what, "numbers": numbers,
+        return {**torture.plan(6, 0, arch), "what": what, "numbers": numbers,
                 "ok": ok, "error": "" if ok else "a splat\nand more",
                 "host_seconds": 90}
     doc = {"date": "2026-11-21T00:00:00Z", "seed": 5, "tree": "0123456789abcd",
@@ -141,7 +141,7 @@ def test_a_run_is_added(monkeypatch, tmp_path):
     monkeypatch.setattr(torture, "PAGE", tmp_path / "torture.md")
     (tmp_path / "torture.md").write_text("a\n<!-- torture -->\n<!-- end -->\n")
     # one that failed is described, which is recorded without 'append'
-    p = {**torture.plan(3, 0, "x86_64"), "ok": False, "numbers": "",
+    p = {**torture.plan(6, 0, "x86_64"), "ok": False, "numbers": "",
          "error": f"a splat; console: {TOP}/out/x", "host_seconds": 1,
          "console": "x"}
     doc = {"date": "2026-11-21", "seed": 1, "tree": "00", "profile": "torture",
