@@ -184,6 +184,52 @@ platform() {
 	want $THREADS
 }
 
+# what is counted and chosen when a CPU dies: by its number, what user space is
+# told. processorCount is a u64 there, and CPUs die one by one even together.
+counted_right() {
+	local n
+
+	n=$(od -A n -t u8 -j 32 -N 8 /proc/ppc64/systemcfg) &&
+		[ $((n)) = $(nproc) ] || { echo "$n CPUs, not $(nproc)"; return 1; }
+}
+
+system_count() {
+	[ -e /proc/ppc64/systemcfg ] || { echo "no systemcfg"; return 1; }
+	counted_right && put hotplug/offline 1-$((CPUS - 1)) && counted_right &&
+		all_on && counted_right
+}
+
+# memory_types CPU...: each has the PAT and the MTRRs of CPU 0
+memory_types() {
+	local c m want got
+
+	for m in 277 2ff 250 258 259 26{8..9} 26{a..f} 20{0..9} 20{a..f}; do
+		want=$(od -A n -t x8 -j 0x$m -N 8 /dev/cpu/0/msr) || return
+		for c in $@; do
+			got=$(od -A n -t x8 -j 0x$m -N 8 /dev/cpu/$c/msr) &&
+				[ "$got" = "$want" ] ||
+				{ echo "CPU $c MSR $m: $got, CPU 0: $want"; return 1; }
+		done
+	done
+}
+
+# an MTRR that is set while CPUs are offline is theirs as well when they are back
+same_memory_types() {
+	local status
+
+	memory_types $(range 1 $CPUS) || return
+	put hotplug/offline 1-$((CPUS - 1)) &&
+		echo "base=0xf8000000 size=0x400000 type=write-combining" \
+			> /proc/mtrr || return
+	grep 0x0f8000000 /proc/mtrr && all_on && memory_types $(range 1 $CPUS)
+	status=$?
+	put hotplug/offline 1-$((CPUS - 1))
+	echo "disable=$(sed -n 's/^reg0*\([0-9]*\): base=0x0f8000000.*/\1/p' \
+		/proc/mtrr)" > /proc/mtrr || return
+	! grep 0x0f8000000 /proc/mtrr && all_on &&
+		memory_types $(range 1 $CPUS) && return $status
+}
+
 result platform platform
 if [ $THREADS = 1 ]; then
 	result "no SMT" no_smt
@@ -193,6 +239,12 @@ else
 fi
 result batches batch
 result "single CPUs" single
+case $(uname -m) in
+ppc64le)
+	result "number of processors" system_count ;;
+*)
+	result "memory types" same_memory_types ;;
+esac
 if [ $THREADS != 1 ]; then
 	counted off - labctl write $CPU/smt/control off
 	counted on - labctl write $CPU/smt/control on
@@ -604,11 +656,16 @@ S=/sys/kernel/debug/cpuhp
 PARAM=/sys/module/cpuhp/parameters
 echo 1 > $S/enable
 
-# request UP OPERATIONS: the last one had so many, and all of its CPUs went
+# request UP OPERATIONS: the last one had so many, and all of its CPUs went, with
+# one rebuild of the sched domains each time and, downwards, one stop_machine()
 request() {
 	local want="^request: $1 asked \([0-9]*\) done \1 operations $2 result 0 "
+	local stops=0
 
-	grep -q "$want" $S/last || { grep ^request $S/last; return 1; }
+	[ $1 = up ] || stops=$2
+	grep -q "$want" $S/last && grep -q "^request_stops: $stops " $S/last &&
+		grep -q "^request_domain_rebuilds: $2$" $S/last ||
+		{ grep ^request $S/last; return 1; }
 }
 
 # the sums that x86 makes about vectors are those of an operation
@@ -646,22 +703,44 @@ stops() {
 		put smt/control on && want $THREADS
 }
 
-# a fatal signal ends it between two operations
-killed() {
+# kill_writer DELAY TEXT FILE: while CPUs take their time
+kill_writer() {
 	local pid
 
-	put hotplug/offline 1-$((CPUS - 1)) || return
-	echo 200000 > $PARAM/ap_delay_us
-	echo 1-$((CPUS - 1)) > $CPU/hotplug/online &
+	echo 200000 > $PARAM/$1
+	echo "$2" > $CPU/$3 &
 	pid=$!
 	sleep 0.1
 	kill -KILL $pid
 	wait $pid
-	echo 0 > $PARAM/ap_delay_us
+	echo 0 > $PARAM/$1
 	grep ^request $S/last
-	grep -q '^request: up .* result -4 ' $S/last && consistent || return
+}
+
+# a fatal signal ends it between two operations
+killed() {
+	local delay=ap_delay_us
+
+	if [ $1 = up ]; then
+		put hotplug/offline 1-$((CPUS - 1)) || return
+	else
+		delay=dead_delay_us
+	fi
+	kill_writer $delay 1-$((CPUS - 1)) hotplug/$2
+	grep -q "^request: $1 .* result -4 " $S/last && consistent || return
 	expand_file $CPU/online
 	[ ${#cpus[@]} -gt 1 ] && [ ${#cpus[@]} -lt $CPUS ] && all_on
+}
+
+# ... but not SMT control, which would say what is not so
+not_killed() {
+	local n=$(((CPUS - CPUS / THREADS + BATCH - 1) / BATCH))
+
+	kill_writer dead_delay_us off smt/control
+	request down $n && want 1 && [ "$(cat $CPU/smt/control)" = off ] ||
+		return
+	kill_writer ap_delay_us on smt/control
+	request up $n && want $THREADS && [ "$(cat $CPU/smt/control)" = on ]
 }
 
 # selftest NAME
@@ -672,7 +751,9 @@ selftest() {
 result "a list" list
 [ $THREADS = 1 ] || result "SMT control" control
 [ $THREADS = 1 ] || result "SMT control stops when a CPU fails" stops
-result "a writer is killed" killed
+result "a writer is killed, CPUs come" killed up online
+result "a writer is killed, CPUs go" killed down offline
+[ $THREADS = 1 ] || result "a writer of SMT control is killed" not_killed
 result "smt-test.sh" selftest smt-test.sh
 result "cpulist-test.sh" selftest cpulist-test.sh
 result "all online at the end" want $THREADS
@@ -702,9 +783,19 @@ later() {
 	all_on && put hotplug/offline 1-$((CPUS - 1)) && all_on
 }
 
+# more than the 10 s that others get: an LPAR may have to wait for a processor
+patient() {
+	echo 15000000 > $PARAM/ap_delay_us
+	put hotplug/offline ${LATE// /,} && all_on
+	local status=$?
+	echo 0 > $PARAM/ap_delay_us
+	return $status
+}
+
 result "the others came" given_up
 result "given up together" together
 result "they come later" later
+[ $(uname -m) != ppc64le ] || result "15 s are not too long" patient
 """
 
 # schedutil on CPUs that come and go
@@ -848,7 +939,7 @@ reasons() {
 	! grep -h SKIP /tmp/skips | grep -vE 'SKIP .+|: .+ # SKIP'
 }
 
-for t in *-test.sh; do
+for t in $TESTS; do
 	case $t in
 	suspend-test.sh)
 		continue ;;
@@ -924,10 +1015,15 @@ objects() {
 result "no object for each cycle" objects
 """
 
-MATRIX = ("platform", "levels", "cores off by hand", "batches", "single CPUs",
-          "all online at the end")
-MATRIX_1 = ("platform", "no SMT", "batches", "single CPUs",
+
+def _matrix(m):
+    """The results of JOB_MATRIX on a machine."""
+    return ("platform", *(("levels", "cores off by hand") if m.threads > 1
+                          else ("no SMT",)), "batches", "single CPUs",
+            "memory types" if m.arch == "x86_64" else "number of processors",
             "all online at the end")
+
+
 # calls for an operation
 COUNTED = ("GP", "GP exp", "stops", "rebuilds")
 
@@ -1006,7 +1102,7 @@ def matrix():
         m = _vm("pseries", 16, t, cpu=cpu, intc=intc, append="disable_radix"
                 if mmu == "hash" and cpu != "power8" else "")
         yield Case(f"pseries-16 {cpu} {mmu} {intc} threads={t}", m, JOB_MATRIX,
-                   MATRIX if t > 1 else MATRIX_1,
+                   _matrix(m),
                    {"LEVELS": "off on 2 1 on 4 2 8 off 4 on",
                     "MMU": mmu.title(), "INTC": intc.upper()}, _counts(m))
     for type_ in "powernv9", "powernv10":
@@ -1016,14 +1112,14 @@ def matrix():
             counts = _counts(m)
             if gov:
                 counts = {"off": (0, 1, 1, 1), "on": (0, 0, 0, 1)}
-            yield Case(f"{type_}-16 {gov}".strip(), m, JOB_MATRIX, MATRIX,
+            yield Case(f"{type_}-16 {gov}".strip(), m, JOB_MATRIX, _matrix(m),
                        {"LEVELS": "off on 2 1 on 4 2 off 4 on",
                         "MMU": "Radix", "INTC": "XIVE",
                         "IDLE": "powernv_idle"}, counts)
     for t in 2, 1:
         m = _vm("q35", 8, t)
         yield Case(f"q35-8 threads={t}", m, JOB_MATRIX,
-                   MATRIX if t > 1 else MATRIX_1,
+                   _matrix(m),
                    {"LEVELS": "off on off on"}, _counts(m))
     yield Case("q35-7 threads=2, one core has one",
                _vm("q35", 8, 2, options=("-smp", "cpus=7,maxcpus=8")), JOB_ODD,
@@ -1183,7 +1279,10 @@ def chunks():
                    JOB_CHUNKS,
                    ("a list", "SMT control",
                     "SMT control stops when a CPU fails",
-                    "a writer is killed", "smt-test.sh", "cpulist-test.sh",
+                    "a writer is killed, CPUs come",
+                    "a writer is killed, CPUs go",
+                    "a writer of SMT control is killed",
+                    "smt-test.sh", "cpulist-test.sh",
                     "all online at the end"), {"BATCH": batch})
 
 
@@ -1207,7 +1306,9 @@ def late():
             append += f" cpuhp.ap_delay_cpu={which[0]}"
         yield Case(f"{type_}-{cpus} late {','.join(map(str, which))}",
                    _vm(type_, cpus, t, accel="mttcg", append=append), JOB_LATE,
-                   ("the others came", "given up together", "they come later"),
+                   ("the others came", "given up together", "they come later",
+                    *(("15 s are not too long",) if type_ == "pseries"
+                      else ())),
                    {"LATE": " ".join(map(str, which))},
                    expected="failed to report alive state")
 
@@ -1221,7 +1322,11 @@ def few():
                     ("no debugfs", _vm("q35", 4, 2, append="debugfs=off")),
                     ("1 CPU", _vm("pseries", 1, 1))):
         yield Case(f"{m.type}-{m.cpus} selftests, {name}", m, JOB_FEW,
-                   (*tests, "skips have a reason"))
+                   (*tests, "skips have a reason"), {"TESTS": " ".join(tests)})
+    # whose idle states count on a CPU that was offline
+    idle = "cpuidle-test.sh"
+    yield Case("powernv10-8 idle states", _vm("powernv10", 8, 4), JOB_FEW,
+               (idle, "skips have a reason"), {"TESTS": idle})
 
 
 def _grown(r):
