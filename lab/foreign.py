@@ -45,6 +45,7 @@ FOREIGN = (
     Foreign(matrix.Config(
         "ppc64be-small", "powerpc", "allnoconfig", SMALL + " PPC64=y "
         "PPC_BOOK3S_64=y CPU_BIG_ENDIAN=y PPC_PSERIES=y NR_CPUS=16 "
+        "PPC_OF_BOOT_TRAMPOLINE=y "
         "SCHED_SMT=y HVC_CONSOLE=y"), ("-m64", "-mbig-endian"), "vmlinux",
         ("qemu-system-ppc64", "-M", "pseries", "-cpu", "power9", "-smp",
          "16,cores=2,threads=8"), "hvc0",
