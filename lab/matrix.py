@@ -168,7 +168,8 @@ class Build:
                  if f.endswith((".c", ".S")) and (self.src / f).exists()}
         # the topmost makefiles that name what is below them
         todo = {s.split("/")[0] for s in stems} - {"arch"}
-        todo.add(f"arch/{self.cfg.arch}")
+        # its library is not among what the makefile there has in obj-y
+        todo |= {f"arch/{self.cfg.arch}", f"arch/{self.cfg.arch}/lib"}
         found, seen = set(), set()
         while todo:
             d = todo.pop()
