@@ -722,10 +722,10 @@ stops() {
 kill_writer() {
 	local pid
 
-	echo 200000 > $PARAM/$1
+	echo 50000 > $PARAM/$1
 	echo "$2" > $CPU/$3 &
 	pid=$!
-	sleep 0.1
+	sleep 0.03
 	kill -KILL $pid
 	wait $pid
 	echo 0 > $PARAM/$1
