@@ -29,7 +29,9 @@ KERNEL = {
         "fwd_progress=0",)),
     "locktorture": ("lock_torture_init", 1, (
         "torture_type=percpu_rwsem_lock", "torture_type=mutex_lock",
-        "torture_type=rwsem_lock", "torture_type=spin_lock_irq"), ()),
+        "torture_type=rwsem_lock", "torture_type=spin_lock_irq"),
+        # it has no sums of CPUs that went and came, but tells each
+        ("verbose=2",)),
     "scftorture": ("scf_torture_init", 20, (
         "use_cpus_read_lock=0", "use_cpus_read_lock=1"), ("holdoff=1",)),
 }
@@ -323,7 +325,9 @@ def one(p, image, limit):
             error = error if r.splats else ""
     if kernel:
         error = error or judge_kernel(r.console, p["lists"])
-        p["numbers"] = "; ".join(re.findall(r"onoff: \S+", r.console)[-1:])
+        p["numbers"] = "; ".join(re.findall(r"onoff: \S+", r.console)[-1:]) \
+            or "{} CPUs moved".format(len(re.findall(
+                r"torture_onoff task: (?:off|on)lined \d", r.console)))
     else:
         if p["what"] == "stress" and r.status is not None:
             error = judge_stress(r.output()) or error
@@ -348,6 +352,9 @@ def operations(p):
             r"(\d+) (?:writes together|alone)", text))
     if p["what"] == "smt":
         return 2 * sum(int(n) for n in re.findall(r"(\d+) rounds", text))
+    alone = re.match(r"(\d+) CPUs moved", text)
+    if alone:
+        return int(alone[1])
     # onoff: good/tried:good/tried:..., offline and online
     onoff = re.search(r"onoff: \d+/(\d+):\d+/(\d+)", text)
     return sum(map(int, onoff.groups())) if onoff else 0

@@ -39,16 +39,20 @@ def boots(monkeypatch, tmp_path):
     result.status, result.splats = 0, []
     result.console = "End of test: SUCCESS: x"
     result.seconds, result.console_path = 1, tmp_path / "c"
-    all_of_them = []
+
+    class Boots(list):
+        pass
+    boots = Boots()
+    boots.result = result
 
     def run_job(m, *args, **kwargs):
-        all_of_them.append((m, kwargs["append"]))
+        boots.append((m, kwargs["append"]))
         return result
 
     monkeypatch.setattr(boot, "run_job", run_job)
     monkeypatch.setattr(boot.Result, "output", lambda self: GOOD +
                         "# 52 writes of 256 KiB came back\n")
-    return all_of_them
+    return boots
 
 
 def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
@@ -59,6 +63,17 @@ def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
     m = boots[0][0]
     assert any("serial=scratch" in x for x in m.options)
     assert m.net.startswith("user")
+
+
+def test_cpus_of_locktorture_are_counted(boots, tmp_path):
+    p = torture.plan(5, 0, "x86_64")
+    assert p["what"] == "locktorture" and "verbose=2" in p["append"]
+    boots.result.console = "".join(
+        f"[ 1.0] x-torture: torture_onoff task: {x} 3\n"
+        for x in ("offlining", "offlined", "onlining", "onlined")) \
+        + boots.result.console
+    p = torture.one(p, tmp_path, 10)
+    assert p["ok"] and torture.operations(p) == 2
 
 
 def test_what_a_boot_wants_comes_after_what_tree03_says(boots, tmp_path):
