@@ -67,6 +67,8 @@ def machines(scenario, cpus=None, arch=None, full=False):
                 machine.MACHINES[m["type"]]["arch"])
             own = {m.get("boot", ""): ""}
             for name, append in scenario.get("boots", own).items():
+                if name in m.get("without", ()):
+                    continue
                 append = f"{m.get('append', '')} {append}".strip()
                 out.append(machine.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),

@@ -74,7 +74,8 @@ def bringup(doc):
     out[-1] = out[-1].rstrip()
     for (mach, cpus, _), delays in runs.items():
         for delay, pair in delays.items():
-            cells = [sections(pair[how], when).get("operation", [None])[0]
+            cells = [sections(pair.get(how, {"stats": ()}), when).get(
+                        "operation", [None])[0]
                      for when in ("boot", "runtime")
                      for how in ("serial", "parallel")]
             a, b, c, d = (f"{_ms(x, 1):>10}" for x in cells)

@@ -46,6 +46,18 @@ def test_bringup_has_both_ways_side_by_side_and_the_mail():
     assert not bench.plot(bringup_doc(), None)
 
 
+def test_bringup_that_takes_too_long_one_by_one_is_a_dash():
+    doc = bringup_doc()
+    doc["runs"] = [r for r in doc["runs"] if "parallel" in r["boot"]]
+    assert bench.table(doc).splitlines()[4].split() == [
+        "pseries", "16", "8", "ms", "-", "7.5", "-", "7.5"]
+    # ... which is what is not booted
+    s = bench.load("ap-delay")
+    boots = [(m.cpus, m.boot) for m in bench.machines(s, full=True)]
+    assert (128, "8 ms, parallel") in boots
+    assert (128, "8 ms, serial") not in boots and (32, "8 ms, serial") in boots
+
+
 def test_treatments_are_printed_with_those_of_the_mail():
     took = {"base": 100, "expedited": 10, "cpuidle-without": 60,
             "cpuidle-expedited-there": 70, "patched": 20}
