@@ -41,6 +41,18 @@ static void put(const char *path, const char *text)
 	close(fd);
 }
 
+/* One CPU after the other, up to @last */
+static void put_each(int last, const char *text)
+{
+	char path[64];
+	int cpu;
+
+	for (cpu = 1; cpu <= last; cpu++) {
+		snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
+		put(path, text);
+	}
+}
+
 static void is_online(const char *want, const char *when)
 {
 	char got[64];
@@ -55,8 +67,8 @@ static void is_online(const char *want, const char *when)
 
 int main(void)
 {
-	char all[64], rest[64], text[512], path[64];
-	int round, cpu, last;
+	char all[64], rest[64], text[512];
+	int round, last;
 
 	mkdir("/proc", 0755);
 	mkdir("/sys", 0755);
@@ -83,15 +95,9 @@ int main(void)
 	is_online(all, "booted");
 
 	for (round = 0; round < ROUNDS; round++) {
-		for (cpu = 1; cpu <= last; cpu++) {
-			snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
-			put(path, "0");
-		}
+		put_each(last, "0");
 		is_online("0", "one by one, offline");
-		for (cpu = 1; cpu <= last; cpu++) {
-			snprintf(path, sizeof(path), CPUS "cpu%d/online", cpu);
-			put(path, "1");
-		}
+		put_each(last, "1");
 		is_online(all, "one by one, online");
 
 		put(CPUS "hotplug/offline", rest);
