@@ -41,6 +41,17 @@ static void put(const char *path, const char *text)
 	close(fd);
 }
 
+/* Some CPUs are to be offline, no matter which */
+static void not_all_online(const char *all, const char *when)
+{
+	char got[64];
+
+	get(CPUS "online", got, sizeof(got));
+	printf("lab: %s: %s\n", when, got);
+	if (!strcmp(got, all))
+		end("failed");
+}
+
 /* One CPU after the other, up to @last */
 static void put_each(int last, const char *text)
 {
@@ -85,10 +96,7 @@ int main(void)
 	get("/proc/cmdline", text, sizeof(text));
 	if (strstr(text, "maxcpus=2")) {
 		/* Where bringup is parallel, primary threads come first */
-		get(CPUS "online", text, sizeof(text));
-		printf("lab: booted: %s\n", text);
-		if (!strcmp(text, all))
-			end("failed");
+		not_all_online(all, "booted");
 		put(CPUS "hotplug/online", "all");
 		is_online(all, "the rest");
 	}
@@ -109,10 +117,7 @@ int main(void)
 		if (strcmp(text, "on"))
 			continue;
 		put(CPUS "smt/control", "off");
-		get(CPUS "online", text, sizeof(text));
-		printf("lab: SMT off: %s\n", text);
-		if (!strcmp(text, all))
-			end("failed");
+		not_all_online(all, "SMT off");
 		put(CPUS "smt/control", "on");
 		is_online(all, "SMT on");
 	}
