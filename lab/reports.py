@@ -94,6 +94,24 @@ def bringup(doc):
     return "\n".join(out) + "\n"
 
 
+def boot_time(doc):
+    """From the first to the last CPU at boot, one run of each."""
+    by = {}
+    for run in doc["runs"]:
+        for s in run["stats"]:
+            by.setdefault((run["machine"], run["cpus"]), {})[
+                run["boot"], run["variant"]] = int(s["ns"]) / 1e6
+    cells = [(b, v) for b in ("side by side", "expedited", "one by one")
+             for v in ("base", "patched")]
+    out = [f"{doc['title']} ({_kind(doc)})", "",
+           f"{'':<14}" + "".join(f"{b:>20}" for b, v in cells if v == "base"),
+           f"{'machine':<9}{'CPUs':>5}" + "".join(f"{v:>10}" for _, v in cells)]
+    for (mach, cpus), found in by.items():
+        out.append(f"{mach:<9}{cpus:>5}" + "".join(
+            f"{_ms(found.get(c), 1):>10}" for c in cells))
+    return "\n".join(out) + "\n"
+
+
 # ---- all CPUs but one, under treatments ---------------------------------
 
 TREATMENTS = {"base": "base",
@@ -283,5 +301,6 @@ def stats(doc):
         f"{'max':>7}{'median':>9}{'':>8}{'median':>9}"] + out) + "\n"
 
 
-TABLES = {"stats": stats, "bringup": bringup, "treatments": treatments, "stop": stop,
-          "domains": domains, "latency": latency, "survivors": survivors}
+TABLES = {"stats": stats, "bringup": bringup, "boot_time": boot_time,
+          "treatments": treatments, "stop": stop, "domains": domains,
+          "latency": latency, "survivors": survivors}

@@ -163,6 +163,19 @@ def test_survivors_have_all_ways_side_by_side():
     assert lines[-2].split() == ["0", *3 * ["0", "1"]]
 
 
+def test_boot_time_has_all_ways_side_by_side():
+    doc = {"title": "T", "report": "boot_time", "clock": "virtual (icount)",
+           "runs": [{"machine": "pseries", "cpus": 128, "boot": b,
+                     "variant": v, "stats": [{"ns": str(ns * 1000000)}]}
+                    for b, v, ns in (("side by side", "base", 1140),
+                                     ("side by side", "patched", 2),
+                                     ("one by one", "patched", 3))]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["pseries", "128", "1140.0", "2.0", "-", "-",
+                                 "-", "3.0"]
+
+
 def test_pages_show_the_recorded_results():
     seen = []
     for page in bench.pages():
