@@ -604,7 +604,10 @@ load() {
 idle() { echo platform > pm_test && echo freeze > state; }
 
 selftest() {
-	ROUNDS=1 bash /lab/kselftest/cpu-hotplug/suspend-test.sh
+	ROUNDS=1 bash /lab/kselftest/cpu-hotplug/suspend-test.sh > /tmp/suspend
+	local status=$?
+	cat /tmp/suspend
+	[ $status = 0 ] && ! grep -q SKIP /tmp/suspend
 }
 
 result "suspend to idle, pm_test" again idle
