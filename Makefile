@@ -18,8 +18,8 @@ SRC = $(if $(LINUX),--linux '$(LINUX)')
 LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help deps tree patches kernels guest boot shell run bench offcpu model \
-	tables test machines torture bisect-check compile-matrix foreign clean
+.PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
+	model tables test machines torture bisect-check compile-matrix foreign clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -41,6 +41,9 @@ help:
 	@echo 'make offcpu    where SMT off and on are blocked: offcputime of bcc on'
 	@echo '               both kernels, side by side; flame graphs [ARCH=]'
 	@echo '               [CPUS=]; docs/offcpu.md; RECORD=1 writes that'
+	@echo 'make insns     in which functions SMT off and on spend instructions, on'
+	@echo '               both kernels, side by side [ARCH=] [CPUS=];'
+	@echo '               docs/insns.md; RECORD=1 writes that'
 	@echo 'make model     how the costs grow, checked on the largest machine that'
 	@echo '               was recorded; an estimate for 1920 CPUs'
 	@echo 'make tables    tables of README.md and docs/, plots: all that is made'
@@ -78,6 +81,8 @@ bench:
 		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)')
 offcpu:
 	$(LAB) offcpu $(SRC) $(WHICH)
+insns:
+	$(LAB) insns $(SRC) $(WHICH)
 model:
 	$(LAB) model
 tables:

@@ -109,6 +109,14 @@ def cmd_offcpu(a):
     offcpu.main(m)
 
 
+def cmd_insns(a):
+    from . import insns
+    arch = common.check_arch(a.arch or "x86_64")
+    m = _machine(a, arch)
+    _tree(a)
+    insns.main(m)
+
+
 def cmd_model(a):
     from . import model
     model.main()
@@ -116,10 +124,11 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Tables, plots and docs/scale.md from what is recorded."""
-    from . import bench, machines, model, offcpu, torture
+    from . import bench, insns, machines, model, offcpu, torture
     bench.tables()
     model.record()
     offcpu.tables()
+    insns.tables()
     torture.tables()
     machines.tables()
 
@@ -195,6 +204,7 @@ def main():
     add("boot", cmd_boot)
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch")
     add("offcpu", cmd_offcpu, *which)
+    add("insns", cmd_insns, *which)
     add("model", cmd_model)
     add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "--only")

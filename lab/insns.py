@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0
+"""'make insns': in which functions the instructions of SMT off and on are
+executed, on base and patched, counted by a QEMU plugin (insns.c) without
+touching the guest. In virtual time (icount) an instruction is a nanosecond, so
+this is where the time is, to the last one."""
+
+import bisect
+import dataclasses
+import json
+import os
+import re
+import tempfile
+import textwrap
+import time
+
+from . import boot, kernels, machine
+from .common import (OUT, TOP, LabError, cache_dir, digest, human, run, say,
+                     write_atomic)
+
+SOURCE = TOP / "lab" / "insns.c"
+PAGE = TOP / "docs" / "insns.md"
+RESULTS = TOP / "bench" / "results"
+OPS = ("off", "on")
+# Both kernels hold the device hotplug lock for a write to smt/control, and
+# hardly anybody else takes it.
+FROM, TO = "lock_device_hotplug_sysfs", "unlock_device_hotplug"
+# Once each way before, so that what is made for a CPU that comes up for the
+# first time is there. Grace periods are expedited: how many there are is
+# told elsewhere, this is about what is left.
+JOB = """
+echo 1 > /sys/kernel/rcu_expedited
+for op in off on off on; do
+	sleep 0.2
+	labctl write $CPU/smt/control $op > ns || die "SMT $op failed"
+	emit op op $op ns "$(cat ns)" online "$(cat $CPU/online)"
+done
+"""
+ROWS = 25
+# What is less than a five-thousandth of an operation is kept as one
+FEW, REST = 5000, "all others"
+
+
+def plugin():
+    """Path of the plugin, compiled on first use; LabError when that fails."""
+    path = cache_dir() / "plugin" / f"insns-{digest(SOURCE.read_bytes())}.so"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        new = path.with_suffix(".new")
+        status, text = run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o",
+                            str(new), str(SOURCE)], check=False)
+        if status:
+            raise LabError(f"lab/insns.c does not compile: {text[-500:]}; run "
+                           "'make deps'")
+        new.rename(path)
+    return path
+
+
+def symbols(system_map):
+    """([address], [name]) of the kernel's code, by address."""
+    found = sorted((int(a, 16), name) for a, kind, name in
+                   (x.split() for x in system_map.splitlines())
+                   if kind in "tTwW")
+    return [a for a, _ in found], [n for _, n in found]
+
+
+def count(text, addresses, names, ops=len(OPS)):
+    """[{function: instructions}] of an operation each, from the plugin's file.
+    What is not the kernel's code is "user". A function that the compiler has
+    split is one. Raises LabError for a file that is none."""
+    out = [{} for _ in range(ops)]
+    for x in text.splitlines():
+        try:
+            op, addr, insns, n = x.split()
+            op, addr, n = int(op), int(addr, 16), int(insns) * int(n)
+        except ValueError:
+            raise LabError(f"no count of the plugin: '{x[:60]}'; run 'make "
+                           "insns' again") from None
+        i = bisect.bisect(addresses, addr) - 1
+        # The first and the last symbol are those of the kernel's text
+        inside = i >= 0 and addr < addresses[-1] + (1 << 20)
+        name = re.sub(r"\.(part|constprop|isra|cold)\b.*", "", names[i]) \
+            if inside else "user"
+        if op < ops:
+            out[op][name] = out[op].get(name, 0) + n
+    return out
+
+
+def trim(functions):
+    """The same with those that hardly count as one."""
+    least = sum(functions.values()) / FEW
+    out = {f: n for f, n in sorted(functions.items()) if n >= least}
+    return {**out, REST: sum(functions.values()) - sum(out.values())}
+
+
+def _column(op, who):
+    """One side of the table for an operation, as lines of at most 38."""
+    total, cpus = sum(op["functions"].values()), op["cpus"]
+    lines = [f"{who}: {total / 1e6:.3f} million,",
+             f"{total / cpus / 1000:.1f} thousand for each of {cpus} CPUs", "",
+             f"{'function':<25}{'/CPU':>7}{'%':>6}"]
+    named = sorted(((f, n) for f, n in op["functions"].items() if f != REST),
+                   key=lambda x: (-x[1], x[0]))
+    for name, n in named[:ROWS]:
+        lines.append(f"{name[:24]:<25}{n / cpus:>7.0f}{n / total:>6.1%}")
+    return lines
+
+
+def table(doc):
+    """The result as text, 80 columns: base left, patched right."""
+    out = []
+    for op in OPS:
+        left, right = (_column(doc["kernels"][v]["ops"][op], v)
+                       for v in kernels.VARIANTS)
+        n = max(len(left), len(right))
+        out += [f"SMT {op}, {doc['machine']}, {doc['cpus']} CPUs: instructions"
+                " by function", ""]
+        out += [f"{a:<38} | {b}".rstrip() for a, b in
+                zip(left + [""] * (n - len(left)),
+                    right + [""] * (n - len(right)))] + [""]
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def environment(doc):
+    """What the numbers were taken with, as one paragraph."""
+    k = doc["kernels"]
+    return textwrap.fill(
+        f"{doc['date'][:10]}; QEMU {doc['qemu']} {doc['machine']}, "
+        f"{doc['cpus']} CPUs with {doc['threads']} threads a core, icount; "
+        f"{k['base']['release']} and {k['patched']['release']} (tree "
+        f"{k['patched']['tree'][:12]}), {k['base']['compiler']}, grace periods "
+        "expedited in both.", 80, break_on_hyphens=False)
+
+
+def run_one(m, variant, image):
+    """Boot a kernel, run the job; its part of the document."""
+    name = f"insns-{m.name()}-{variant}"
+    addresses, names = symbols((image / "System.map").read_text())
+    where = dict(zip(names, addresses))
+    for f in (FROM, TO):
+        if f not in where:
+            raise LabError(f"{name}: the kernel has no function {f}, which "
+                           "begins or ends an operation; mend lab/insns.py")
+    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+        out = os.path.join(tmp, "counts")
+        plug = (f"{plugin()},from={where[FROM]:x},to={where[TO]:x},"
+                f"skip={len(OPS)},out={out}")
+        r = boot.run_job(
+            dataclasses.replace(m, options=m.options + ("-plugin", plug)),
+            image, JOB, name=name, append="nokaslr", limit=300 + 10 * m.cpus)
+        if r.status:
+            raise LabError(f"{name}: the job ended with status {r.status}: "
+                           f"{r.output().strip().splitlines()[-1:]}; console: "
+                           f"{r.console_path}")
+        try:
+            with open(out, encoding="ascii") as f:
+                counted = count(f.read(), addresses, names)
+        except OSError as e:
+            raise LabError(f"{name}: the plugin left no counts ({e.strerror}); "
+                           f"console: {r.console_path}") from None
+    say(f"   {name}: {human(r.seconds)}")
+    records = {x["op"]: x for x in r.of("op")}
+    ops = {}
+    for op, functions in zip(OPS, counted):
+        if not functions:
+            raise LabError(f"{name}: nothing was counted of SMT {op}; is "
+                           f"{FROM}() where it begins?")
+        ops[op] = {"ns": int(records[op]["ns"]),
+                   "cpus": m.cpus - m.cpus // m.threads,
+                   "functions": trim(functions)}
+    meta = json.loads((image / "meta.json").read_text())
+    return {"release": meta["release"], "tree": meta["tree"],
+            "config_hash": meta["config_hash"], "compiler": meta["compiler"],
+            "ops": ops}
+
+
+def record(doc, directory):
+    """Write table and JSON of a document to a directory."""
+    name = f"insns-{doc['arch']}"
+    write_atomic(directory / f"{name}.json", json.dumps(doc, indent=1) + "\n")
+    write_atomic(directory / f"{name}.txt", table(doc))
+
+
+def in_page(page, doc):
+    """The text of docs/insns.md with the block of doc's architecture."""
+    block = f"{environment(doc)}\n\n```\n{table(doc)}```\n"
+    new, n = re.subn(rf"(<!-- insns:{doc['arch']} -->\n).*?(<!-- end -->)",
+                     lambda x: x[1] + block + x[2], page, flags=re.S)
+    if not n:
+        raise LabError(f"docs/insns.md has no place for {doc['arch']}: put "
+                       f"the lines '<!-- insns:{doc['arch']} -->' and "
+                       "'<!-- end -->' there")
+    return new
+
+
+def tables():
+    """Make docs/insns.md anew from what is recorded."""
+    for path in sorted(RESULTS.glob("insns-*.json")):
+        try:
+            doc = json.loads(path.read_text())
+            record(doc, RESULTS)
+            write_atomic(PAGE, in_page(PAGE.read_text(), doc))
+        except (ValueError, LookupError, TypeError) as e:
+            raise LabError(f"{path} is damaged: {e!r}; 'RECORD=1 make insns' "
+                           "makes it anew") from None
+
+
+def main(m):
+    """Count on a machine, print the table, keep it and the JSON in out/insns/;
+    with RECORD=1 in bench/results/ and docs/ too."""
+    if m.accel != "icount":
+        raise LabError(f"ACCEL={m.accel}: 'make insns' counts in icount only, "
+                       "where an instruction is a nanosecond")
+    if m.threads < 2:
+        raise LabError(f"{m.name()} has no siblings that SMT off takes "
+                       "offline; use THREADS=2 or more")
+    images = {v: kernels.build(v, m.arch) for v in kernels.VARIANTS}
+    say(f"== instructions on {m.name()}: 2 boots")
+    doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+           "arch": m.arch, "machine": m.type, "cpus": m.cpus,
+           "threads": m.threads, "nodes": m.nodes, "accel": m.accel,
+           "qemu": machine.qemu_version(m.arch),
+           "kernels": {v: run_one(m, v, images[v]) for v in kernels.VARIANTS}}
+    record(doc, OUT / "insns")
+    print("\n" + table(doc), flush=True)
+    say("   all functions: out/insns/")
+    if os.environ.get("RECORD"):
+        record(doc, RESULTS)
+        tables()

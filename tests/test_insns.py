@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Instructions by function: the plugin and its counts, docs/insns.md."""
+
+import json
+import subprocess
+
+import pytest
+
+from conftest import TOP
+from lab import insns, kernels
+from lab.common import LabError
+from lab.machine import Machine
+
+MAP = ("ffffffff81000000 T _text\n"
+       "ffffffff81000100 t mt_find\n"
+       "ffffffff81000100 T __pfx_alias\n"
+       "ffffffff81000200 t kernfs_put.part.0\n"
+       "ffffffff81000300 T kernfs_put\n"
+       "ffffffff81000350 D not_code\n"
+       "ffffffff81000400 T _etext\n")
+COUNTS = ("0 ffffffff81000104 5 10\n"       # mt_find
+          "0 ffffffff81000200 3 2\n"        # kernfs_put.part.0
+          "1 ffffffff81000310 7 1\n"        # kernfs_put
+          "0 ffffffff81000380 1 4\n"
+          "1 7f0000001000 2 50\n"           # user space
+          "2 ffffffff81000104 1 1\n")       # an operation too many
+
+
+def doc(off, on):
+    """A document as main() makes it."""
+    run = {"off": {"ns": 5, "cpus": 2, "functions": off},
+           "on": {"ns": 5, "cpus": 2, "functions": on}}
+    kernel = {"release": "7.3.4-x", "tree": "f" * 40, "config_hash": "0",
+              "compiler": "gcc 12", "ops": run}
+    return {"date": "2026-01-01T00:00:00Z", "arch": "x86_64",
+            "machine": "q35", "cpus": 4, "threads": 2, "nodes": 1,
+            "accel": "icount", "qemu": "10.0.0",
+            "kernels": {v: kernel for v in kernels.VARIANTS}}
+
+
+def counted():
+    return insns.count(COUNTS, *insns.symbols(MAP))
+
+
+def test_blocks_are_put_to_functions():
+    off, on = counted()
+    assert off["kernfs_put"] == 6 + 4           # its part counts as it
+    assert sum(off.values()) == 60 and off.get("not_code") is None
+    assert on == {"kernfs_put": 7, "user": 100}
+
+
+def test_of_two_names_for_an_address_one_gets_it():
+    off, _ = counted()
+    assert off.get("mt_find", 0) + off.get("__pfx_alias", 0) == 50
+
+
+@pytest.mark.parametrize("line", ["0 xyz 1 1", "0 ff 1", "no count at all"])
+def test_a_line_that_is_no_count_is_named(line):
+    with pytest.raises(LabError, match="make insns") as e:
+        insns.count(line, *insns.symbols(MAP))
+    assert line in str(e.value)
+
+
+def test_trim_loses_nothing():
+    functions = {f"f{i}": 1 for i in range(100)} | {"big": 1000000}
+    got = insns.trim(functions)
+    assert got == {"big": 1000000, insns.REST: 100}
+
+
+def test_the_table_is_80_columns_with_totals_of_all():
+    off, on = ({"a_function_with_a_very_long_name_indeed": 3000000,
+                insns.REST: 1000000}, {"b": 4})
+    text = insns.table(doc(off, on))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "base: 4.000 million" in text and "2000.0 thousand" in text
+    assert insns.REST not in text and " 75.0%" in text
+
+
+def test_the_page_gets_the_table(tmp_path, monkeypatch):
+    page = tmp_path / "insns.md"
+    page.write_text("a\n<!-- insns:x86_64 -->\nold\n<!-- end -->\nb\n")
+    monkeypatch.setattr(insns, "RESULTS", tmp_path)
+    monkeypatch.setattr(insns, "PAGE", page)
+    (tmp_path / "insns-x86_64.json").write_text(
+        json.dumps(doc({"f": 1}, {"g": 2})))
+    insns.tables()
+    text = page.read_text()
+    assert insns.table(doc({"f": 1}, {"g": 2})) in text and "old" not in text
+    (tmp_path / "insns-x86_64.json").write_text("{}")
+    with pytest.raises(LabError, match="insns-x86_64.json is damaged"):
+        insns.tables()
+
+
+def test_a_page_without_a_place_is_an_error():
+    with pytest.raises(LabError, match="no place for x86_64"):
+        insns.in_page("nothing", doc({}, {}))
+
+
+def test_the_page_says_what_is_recorded():
+    page = (TOP / "docs" / "insns.md").read_text()
+    found = list(insns.RESULTS.glob("insns-*.json"))
+    assert found
+    for path in found:
+        assert insns.in_page(page, json.loads(path.read_text())) == page
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"accel": "mttcg"}, "ACCEL=mttcg"), ({"threads": 1}, "no siblings")])
+def test_a_machine_that_cannot_be_counted(change, words):
+    m = Machine(**{"type": "q35", "sockets": 1, "cores": 4, "threads": 2,
+                   **change})
+    with pytest.raises(LabError, match=words):
+        insns.main(m)
+
+
+def test_the_plugin_compiles_and_is_known_to_qemu():
+    """QEMU loads it, and what it is not told is said."""
+    lib = insns.plugin()
+    got = subprocess.run(
+        ["qemu-system-x86_64", "-display", "none", "-M", "none", "-plugin",
+         f"{lib},from=0,to=1,out=x"], capture_output=True, text=True,
+        timeout=60, check=False)
+    assert got.returncode and "from=, to= and out= are needed" in got.stderr
