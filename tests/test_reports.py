@@ -46,6 +46,18 @@ def test_bringup_has_both_ways_side_by_side_and_the_mail():
     assert not bench.plot(bringup_doc(), None)
 
 
+def test_sections_of_the_mail_are_sums_of_ours():
+    def stat(section, total):
+        return {"when": "boot", "section": section, "count": "2",
+                "total": total, "min": "1", "max": "2"}
+    run = {"stats": [stat("prepare", "3000000"), stat("kick", "1000000"),
+                     stat("online", "7000000")]}
+    got = reports.sections(run, "boot")
+    assert got["prepare*"] == (4.0, 2.0, None, None)
+    assert "online*" not in got             # without bringup
+    assert "prepare*" in "\n".join(reports._pair({"x": got}))
+
+
 def test_bringup_that_takes_too_long_one_by_one_is_a_dash():
     doc = bringup_doc()
     doc["runs"] = [r for r in doc["runs"] if "parallel" in r["boot"]]
