@@ -343,20 +343,21 @@ fi
 
 # LEAVE: so many threads a core, when nothing more may be online
 JOB_MAXCPUS = PRELUDE + r"""
-two() {
+# FIRST CPUs at boot, of CORES cores
+as_many() {
 	expand_file $CPU/online
-	echo "online: ${cpus[*]}"
-	[ ${#cpus[@]} = 2 ] && consistent
+	echo "online: ${cpus[*]}, wanted $1"
+	[ ${#cpus[@]} = $1 ] && consistent
 }
-result "as asked" two
-# Two CPUs, primary threads, and the other threads of their cores: nothing else
+result "as asked" as_many $FIRST
+# These cores have a primary thread each, and the other threads: nothing else
 # was asked for
 smt_on() {
-	local rest=$(range $((2 * THREADS)) $CPUS)
+	local rest=$(range $((CORES * THREADS)) $CPUS)
 
-	put smt/control off && two && want 1 $rest && put smt/control on &&
-		want $THREADS $rest || return
-	[ $LEAVE != 1 ] || { put smt/control off && two; }
+	put smt/control off && as_many $CORES && want 1 $rest &&
+		put smt/control on && want $THREADS $rest || return
+	[ $LEAVE != 1 ] || { put smt/control off && as_many $CORES; }
 }
 result "SMT control leaves the other cores alone" smt_on
 # what nosmt leaves, then what it doesn't
@@ -1164,11 +1165,15 @@ def parameters():
     for type_, cpus, t in ("pseries", 16, 8), ("powernv10", 8, 2), \
             ("q35", 8, 2):
         for p in "maxcpus=2", "nosmt maxcpus=2":
+            # x86 takes primary threads first, powerpc CPUs from 0 on
+            cores = 2 if type_ == "q35" else 1
             yield Case(f"{type_}-{cpus} {p}", _vm(type_, cpus, t, append=p),
                        JOB_MAXCPUS, ("as asked", "SMT control leaves the "
                                      "other cores alone", "hotplug/online all",
                                      "all online", "off and on"),
-                       {"LEAVE": 1 if p.startswith("nosmt") else t})
+                       {"LEAVE": 1 if p.startswith("nosmt") else t,
+                        "CORES": cores, "FIRST": cores
+                        if p.startswith("nosmt") else 2})
     for type_, t in ("pseries", 8), ("powernv10", 4):
         yield Case(f"{type_}-16 ppc64_cpu", _vm(type_, 16, t), JOB_PPC64_CPU,
                    ("ppc64_cpu --smt", "ppc64_cpu --cores-on",
