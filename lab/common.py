@@ -145,6 +145,28 @@ def write_atomic(path, text):
     os.replace(tmp, path)
 
 
+def in_page(page, mark, block, where):
+    """The text of a page with block between the lines '<!-- mark -->' and
+    '<!-- end -->'; where is what a LabError calls the page without them."""
+    new, n = re.subn(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)",
+                     lambda x: x[1] + block + x[2], page, flags=re.S)
+    if not n:
+        raise LabError(f"{where} has no place for {mark}: put the lines "
+                       f"'<!-- {mark} -->' and '<!-- end -->' there")
+    return new
+
+
+def for_each_recorded(paths, func, again):
+    """Call func with each JSON document, in the order of the paths; again is
+    the command that makes a damaged one anew."""
+    for path in sorted(paths):
+        try:
+            func(json.loads(path.read_text()))
+        except (ValueError, LookupError, TypeError) as e:
+            raise LabError(f"{path} is damaged: {e!r}; '{again}' makes it "
+                           "anew") from None
+
+
 @contextlib.contextmanager
 def fresh_dir(path):
     """Yield an empty directory that becomes path when the block ends well,

@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import time
 
-from . import boot, kernels, machine
+from . import boot, common, kernels, machine
 from .common import (OUT, TOP, LabError, cache_dir, digest, human, run, say,
                      write_atomic)
 
@@ -183,25 +183,18 @@ def record(doc, directory):
 def in_page(page, doc):
     """The text of docs/insns.md with the block of doc's architecture."""
     block = f"{environment(doc)}\n\n```\n{table(doc)}```\n"
-    new, n = re.subn(rf"(<!-- insns:{doc['arch']} -->\n).*?(<!-- end -->)",
-                     lambda x: x[1] + block + x[2], page, flags=re.S)
-    if not n:
-        raise LabError(f"docs/insns.md has no place for {doc['arch']}: put "
-                       f"the lines '<!-- insns:{doc['arch']} -->' and "
-                       "'<!-- end -->' there")
-    return new
+    return common.in_page(page, f"insns:{doc['arch']}", block,
+                          "docs/insns.md")
 
 
 def tables():
     """Make docs/insns.md anew from what is recorded."""
-    for path in sorted(RESULTS.glob("insns-*.json")):
-        try:
-            doc = json.loads(path.read_text())
-            record(doc, RESULTS)
-            write_atomic(PAGE, in_page(PAGE.read_text(), doc))
-        except (ValueError, LookupError, TypeError) as e:
-            raise LabError(f"{path} is damaged: {e!r}; 'RECORD=1 make insns' "
-                           "makes it anew") from None
+    def anew(doc):
+        record(doc, RESULTS)
+        write_atomic(PAGE, in_page(PAGE.read_text(), doc))
+
+    common.for_each_recorded(RESULTS.glob("insns-*.json"), anew,
+                             "RECORD=1 make insns")
 
 
 def main(m):

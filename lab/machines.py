@@ -817,6 +817,25 @@ result "they come later" later
 [ $(uname -m) != ppc64le ] || result "15 s are not too long" patient
 """
 
+# A machine check is broadcast while CPUs wait to be released
+JOB_MCE = PRELUDE + r"""
+PARAM=/sys/module/cpuhp/parameters
+FROM=$((CPUS / 2))
+echo 8000000 > $PARAM/ap_delay_us
+echo $FROM > $PARAM/ap_delay_cpu
+put hotplug/offline $FROM-$((CPUS - 1))
+dmesg -C
+emit ready
+result "CPUs come, one after 8 s" put hotplug/online $FROM-$((CPUS - 1))
+echo 0 > $PARAM/ap_delay_us
+result "machine check while one was awaited" awk '
+	/Machine Check Exception/ { seen = NR }
+	/Booting Node/ { booting = booting ? booting : NR }
+	{ print }
+	END { exit !(booting && seen > booting) }' <(dmesg | tail -n 50)
+result "all online at the end" all_on
+"""
+
 # schedutil on CPUs that come and go
 JOB_CPUFREQ = PRELUDE + r"""
 # policies: those of all CPUs are as they should be
@@ -1334,6 +1353,27 @@ def late():
                       else ())),
                    {"LATE": " ".join(map(str, which))},
                    expected="failed to report alive state")
+    yield Case("q35-8 machine check while CPUs wait",
+               _vm("q35", 8, 2, accel="mttcg"), JOB_MCE,
+               ("CPUs come, one after 8 s",
+                "machine check while one was awaited", "all online at the end"),
+               expected="Hardware Error|lock debugging due to kernel taint",
+               host=_machine_check)
+
+
+def _machine_check(q, records):
+    """The host's side of JOB_MCE: an uncorrected error of CPU 0, which need
+    not be acted on. QEMU ends the guest if a CPU can't take it."""
+    t0 = time.monotonic()
+    while not any(r["t"] == "ready" for r in records()):
+        if time.monotonic() - t0 > 400:
+            raise LabError("the guest took no CPUs offline")
+        time.sleep(.05)
+    time.sleep(3)
+    said = q.execute("human-monitor-command", {
+        "command-line": "mce -b 0 8 0xbd00000000000000 7 0x12345000 0x8c"})
+    if said:
+        raise LabError(f"QEMU's monitor command mce: {said}")
 
 
 def few():

@@ -9,7 +9,7 @@ import textwrap
 import time
 from xml.sax.saxutils import escape
 
-from . import boot, kernels, machine
+from . import boot, common, kernels, machine
 from .common import OUT, TOP, LabError, human, say, write_atomic
 
 JOB = TOP / "bench" / "offcpu.sh"
@@ -226,25 +226,18 @@ def in_page(page, doc):
              + ",\n".join(f"[{v} {op}](../bench/results/offcpu-{doc['arch']}-"
                           f"{v}-{op}.svg)" for op in OPS
                           for v in kernels.VARIANTS) + "\n")
-    new, n = re.subn(rf"(<!-- offcpu:{doc['arch']} -->\n).*?(<!-- end -->)",
-                     lambda x: x[1] + block + x[2], page, flags=re.S)
-    if not n:
-        raise LabError(f"docs/offcpu.md has no place for {doc['arch']}: put "
-                       f"the lines '<!-- offcpu:{doc['arch']} -->' and "
-                       "'<!-- end -->' there")
-    return new
+    return common.in_page(page, f"offcpu:{doc['arch']}", block,
+                          "docs/offcpu.md")
 
 
 def tables():
     """Make docs/offcpu.md and the flame graphs anew from what is recorded."""
-    for path in sorted(RESULTS.glob("offcpu-*.json")):
-        try:
-            doc = json.loads(path.read_text())
-            record(doc, RESULTS)
-            write_atomic(PAGE, in_page(PAGE.read_text(), doc))
-        except (ValueError, LookupError, TypeError) as e:
-            raise LabError(f"{path} is damaged: {e!r}; 'RECORD=1 make offcpu' "
-                           "makes it anew") from None
+    def anew(doc):
+        record(doc, RESULTS)
+        write_atomic(PAGE, in_page(PAGE.read_text(), doc))
+
+    common.for_each_recorded(RESULTS.glob("offcpu-*.json"), anew,
+                             "RECORD=1 make offcpu")
 
 
 def main(m):

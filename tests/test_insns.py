@@ -92,7 +92,7 @@ def test_the_page_gets_the_table(tmp_path, monkeypatch):
 
 
 def test_a_page_without_a_place_is_an_error():
-    with pytest.raises(LabError, match="no place for x86_64"):
+    with pytest.raises(LabError, match="no place for insns:x86_64"):
         insns.in_page("nothing", doc({}, {}))
 
 

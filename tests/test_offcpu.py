@@ -120,7 +120,7 @@ def test_damaged_results_are_named(text, tmp_path, monkeypatch):
 
 
 def test_page_without_a_place_is_named():
-    with pytest.raises(LabError, match="has no place for x86_64"):
+    with pytest.raises(LabError, match="has no place for offcpu:x86_64"):
         offcpu.in_page("nothing", doc())
 
 
