@@ -11,6 +11,7 @@
  *                             a real-time task on CPU 0 did not run meanwhile
  *   labctl lockwait FILE TEXT one write(2); prints how long somebody on CPU 0
  *                             who needs cpus_read_lock() waited at the longest
+ *   labctl uncached FILE      writes 64 KiB with RWF_DONTCACHE, and fsync(2)
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
  *   labctl poweroff | reboot
@@ -29,6 +30,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -253,6 +255,28 @@ static int do_json(int n, char **v)
 	return 0;
 }
 
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE	0x80
+#endif
+
+/*
+ * A buffered write which leaves nothing in the page cache, and its writeback.
+ * Not where the search for partitions has been, which is in the cache.
+ */
+static int do_uncached(const char *path)
+{
+	static char data[65536];
+	struct iovec v = { .iov_base = data, .iov_len = sizeof(data) };
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || pwritev2(fd, &v, 1, 16 << 20, RWF_DONTCACHE) != sizeof(data) ||
+	    fsync(fd)) {
+		perror(path);
+		return 1;
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *cmd = argc > 1 ? argv[1] : "";
@@ -266,6 +290,8 @@ int main(int argc, char **argv)
 		return do_watched(watch_lock, argv[2], argv[3]);
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
+	if (!strcmp(cmd, "uncached") && argc == 3)
+		return do_uncached(argv[2]);
 	if (!strcmp(cmd, "now") && argc == 2)
 		return printf("%lld\n", now()) < 0;
 	if (!strcmp(cmd, "json") && argc > 2 && argc % 2)
@@ -277,7 +303,7 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|gap|lockwait|now|json|poweroff|"
-		"reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|lockwait|uncached|now|json|"
+		"poweroff|reboot\n");
 	return 2;
 }

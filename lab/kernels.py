@@ -219,7 +219,7 @@ def image_dir(variant, arch, profile="", key=""):
 def output_name(arch, profile=""):
     """The output directory in a checkout. Profiles that change little share
     one: kbuild makes again what depends on the options that differ."""
-    own = [p for p in profile.split("+") if p in ("debug", "kcsan", "tree03")]
+    own = [p for p in profile.split("+") if p in ("debug", "kcsan", "rt", "tree03")]
     return "-".join([".o", arch, *own])
 
 

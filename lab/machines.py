@@ -817,6 +817,46 @@ result "they come later" later
 [ $(uname -m) != ppc64le ] || result "15 s are not too long" patient
 """
 
+# The last CPU has gone so far that the next it would do is to wait for I/O.
+# Bios that complete there and whose end is deferred are not left alone.
+JOB_DEFERRED = PRELUDE + r"""
+LAST=$((CPUS - 1))
+for d in /sys/block/*; do
+	[ "$(cat $d/serial)" != uncached ] || disk=$d
+done 2> /dev/null
+[ -n "$disk" ] || die "no disk for the test"
+# not a managed interrupt, and who gets it completes the request
+pci=$(readlink -f $disk/device/..)
+echo 0 > $disk/queue/rq_affinity || die "no rq_affinity"
+state=$(sed -n 's,^ *\([0-9]*\): workqueue:online$,\1,p' $CPU/hotplug/states)
+interrupts() {
+	awk -v irq=$(cat $pci/irq): -v n=$((LAST + 2)) \
+		'$1 == irq { print $n }' /proc/interrupts
+}
+leave() {
+	put cpu$LAST/hotplug/target $state &&
+		echo $LAST > /proc/irq/$(cat $pci/irq)/smp_affinity_list &&
+		[ $(cat $CPU/cpu$LAST/hotplug/state) = $state ] &&
+		# the next interrupt moves there, the one after it comes there
+		dd if=/dev/${disk##*/} of=/dev/null bs=4096 count=4 iflag=direct
+}
+uncached() {
+	local n=$(interrupts) i
+
+	taskset -c 0 labctl uncached /dev/${disk##*/} &
+	for ((i = 0; i < 100; i++)); do
+		[ -e /proc/$! ] || break
+		sleep .1
+	done
+	[ $(interrupts) -gt $n ] || { echo "no interrupt on $LAST"; return 1; }
+	[ ! -e /proc/$! ] || { echo "not done after 10 s"; return 1; }
+	wait $!
+}
+result "a CPU is half offline" leave
+result "a deferred bio ends" uncached
+result "all online at the end" all_on
+"""
+
 # A machine check is broadcast while CPUs wait to be released
 JOB_MCE = PRELUDE + r"""
 PARAM=/sys/module/cpuhp/parameters
@@ -1361,6 +1401,18 @@ def late():
                host=_machine_check)
 
 
+def deferred():
+    """A bio that ends on a CPU which is about to wait for I/O."""
+    disk = ("-blockdev", "null-co,node-name=uncached,size=67108864,"
+            "read-zeroes=on", "-device",
+            "virtio-blk-pci,drive=uncached,serial=uncached,vectors=0")
+    for type_, cpus, t in ("q35", 4, 2), ("pseries", 4, 2):
+        yield Case(f"{type_}-{cpus} deferred bio",
+                   _vm(type_, cpus, t, options=disk), JOB_DEFERRED,
+                   ("a CPU is half offline", "a deferred bio ends",
+                    "all online at the end"))
+
+
 def _machine_check(q, records):
     """The host's side of JOB_MCE: an uncorrected error of CPU 0, which need
     not be acted on. QEMU ends the guest if a CPU can't take it."""
@@ -1424,7 +1476,8 @@ def leak():
 
 GROUPS = {"matrix": matrix, "parameters": parameters, "sysfs": sysfs,
           "dlpar": dlpar, "restarts": restarts, "chunks": chunks,
-          "cpufreq": cpufreq, "late": late, "few": few, "leak": leak}
+          "cpufreq": cpufreq, "late": late, "deferred": deferred,
+          "few": few, "leak": leak}
 
 
 def _disk(case, image, tmp):
