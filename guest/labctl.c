@@ -11,6 +11,8 @@
  *                             a real-time task on CPU 0 did not run meanwhile
  *   labctl lockwait FILE TEXT one write(2); prints how long somebody on CPU 0
  *                             who needs cpus_read_lock() waited at the longest
+ *   labctl wakeup US FILE TEXT  one write(2), and US microseconds after it began
+ *                             an event which keeps the machine from suspend
  *   labctl uncached FILE      writes 64 KiB with RWF_DONTCACHE, and fsync(2)
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
@@ -27,9 +29,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -255,6 +260,25 @@ static int do_json(int n, char **v)
 	return 0;
 }
 
+/* By a timer, as nobody but the kernel runs then */
+static int do_wakeup(const char *us, const char *file, const char *text)
+{
+	long n = strtol(us, NULL, 10);
+	struct itimerspec at = { .it_value = { n / 1000000, n % 1000000 * 1000 } };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLWAKEUP };
+	int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) ||
+	    timerfd_settime(timer, 0, &at, NULL) ||
+	    write(fd, text, strlen(text)) != (ssize_t)strlen(text)) {
+		fprintf(stderr, "%s: %s\n", file, strerror(errno));
+		return 1;
+	}
+	return 0;
+}
+
 #ifndef RWF_DONTCACHE
 #define RWF_DONTCACHE	0x80
 #endif
@@ -290,6 +314,8 @@ int main(int argc, char **argv)
 		return do_watched(watch_lock, argv[2], argv[3]);
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
+	if (!strcmp(cmd, "wakeup") && argc == 5)
+		return do_wakeup(argv[2], argv[3], argv[4]);
 	if (!strcmp(cmd, "uncached") && argc == 3)
 		return do_uncached(argv[2]);
 	if (!strcmp(cmd, "now") && argc == 2)
@@ -303,7 +329,7 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|gap|lockwait|uncached|now|json|"
-		"poweroff|reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|lockwait|wakeup|uncached|now|"
+		"json|poweroff|reboot\n");
 	return 2;
 }

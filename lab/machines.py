@@ -611,9 +611,50 @@ selftest() {
 	[ $status = 0 ] && ! grep -q SKIP /tmp/suspend
 }
 
+# wake US: try to suspend, with something that wakes up after US microseconds;
+# how far it came: before CPUs go, before the first, on their way, to the end
+wake() {
+	local count
+
+	echo > /tmp/dmesg
+	dmesg -C
+	read -r count < wakeup_count && echo $count > wakeup_count || return
+	if labctl wakeup $1 state mem 2> /tmp/wake; then
+		came=end
+		return
+	fi
+	dmesg > /tmp/dmesg
+	case "$(cat /tmp/dmesg)" in
+	*"Abort CPU freeze"*)	came=first ;;
+	*"CPUs are not disabled"*)	came=way ;;
+	*)	came=before ;;
+	esac
+}
+
+# A wakeup while CPUs go: all come back. When they go differs by milliseconds, so
+# earlier if it came too late, and later if too early.
+wakeups() {
+	local i us=500000 step=250000 way=0
+
+	echo processors > pm_test
+	for ((i = 0; i < 200 && way < 5; i++)); do
+		wake $us && want $THREADS || { cat /tmp/dmesg; return 1; }
+		case $came in
+		before)	us=$((us + step)) ;;
+		first)	us=$((us + step / 4)) ;;
+		way)	way=$((way + 1)) ;;
+		end)	us=$((us - step)) ;;
+		esac
+		[ $step -le 200 ] || step=$((step / 2))
+	done
+	echo "$way on their way in $i tries, at $us us" | tee /dev/kmsg
+	[ $way = 5 ]
+}
+
 result "suspend to idle, pm_test" again idle
 result "suspend-test.sh" no_port selftest
 result "suspend to RAM, pm_test" again mem processors
+result "suspend to RAM, woken up while CPUs go" no_port wakeups
 result "suspend to RAM, pm_test core" again mem core
 result "suspend to RAM under load" load again mem core
 result "hibernation, pm_test processors" again disk processors platform
@@ -1346,7 +1387,9 @@ def restarts():
                        crash=True)
     yield Case("q35-8 suspend", _vm("q35", 8, 2, freq="acpi"), JOB_SUSPEND,
                ("suspend to idle, pm_test", "suspend-test.sh",
-                "suspend to RAM, pm_test", "suspend to RAM, pm_test core",
+                "suspend to RAM, pm_test",
+                "suspend to RAM, woken up while CPUs go",
+                "suspend to RAM, pm_test core",
                 "suspend to RAM under load", "hibernation, pm_test processors",
                 "hibernation, pm_test core", "hibernation, test_resume",
                 "all online at the end"), disk="swap")
