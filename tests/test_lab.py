@@ -521,6 +521,7 @@ def lab(*args, **env):
     (("bisect-check", "--arch", "s390x"), "unknown ARCH 's390x'"),
     (("run", "/does/not/exist"), "JOB=/does/not/exist"),
     (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
+    (("kernels", "--profile", "rt", "--arch", "ppc64le"), "x86_64 only"),
     (("kernels", "--profile", "fast"), "unknown PROFILE"),
     (("shell", "--cpus", "7"), "does not fit"),
     (("shell", "--arch", "x86_64", "--machine", "pseries"), "not x86_64"),

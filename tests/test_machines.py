@@ -125,6 +125,25 @@ def test_what_is_expected_is_no_failure(monkeypatch):
         == ["runs to its end, no splat"]
 
 
+def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
+    c = case("q35-8 machine check while CPUs wait")
+    said = []
+
+    def execute(cmd, args):
+        said.append(args["command-line"])
+        return "no such CPU" if len(said) > 1 else ""
+    monkeypatch.setattr(machines.time, "sleep", lambda s: None)
+    q = types.SimpleNamespace(execute=execute)
+    c.host(q, lambda: [{"t": "ready"}])
+    assert said[0].startswith("mce -b 0 ")
+    with pytest.raises(LabError, match="no such CPU"):
+        c.host(q, lambda: [{"t": "ready"}])
+    clock = iter(range(0, 1000, 300))
+    monkeypatch.setattr(machines.time, "monotonic", lambda: next(clock))
+    with pytest.raises(LabError, match="took no CPUs offline"):
+        c.host(q, lambda: [])
+
+
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     (tmp_path / "meta.json").write_text('{"tree": "123456789"}')
     monkeypatch.setattr(machines, "RECORD", tmp_path / "m.json")
