@@ -1384,7 +1384,9 @@ def restarts():
                        JOB_KDUMP, ("CPUs are on their way",
                                    "the crash kernel is up", "it has a dump"),
                        {"CRASH": crash, "SLOW": slow}, disk="kernel",
-                       crash=True)
+                       crash=True,
+                       # emulated firmware, and CPUs that spin beside it
+                       limit=1800 if type_ == "powernv10" else 900)
     yield Case("q35-8 suspend", _vm("q35", 8, 2, freq="acpi"), JOB_SUSPEND,
                ("suspend to idle, pm_test", "suspend-test.sh",
                 "suspend to RAM, pm_test",
