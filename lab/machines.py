@@ -898,6 +898,113 @@ result "a deferred bio ends" uncached
 result "all online at the end" all_on
 """
 
+# A driver that probes keeps CPUs where they are for a while
+JOB_BUSY = PRELUDE + r"""
+LAST=$((CPUS - 1))
+for d in /sys/block/*; do
+	[ "$(cat $d/serial)" != slow ] || disk=$d
+done 2> /dev/null
+[ -n "$disk" ] || die "no disk for the test"
+pci=$(readlink -f $disk/device/..)
+pci=${pci##*/}
+driver=/sys/bus/pci/drivers/virtio-pci
+
+# meanwhile FILE TEXT: written while the disk's driver reads from it
+meanwhile() {
+	local i bind ret=0
+
+	echo $pci > $driver/unbind || return
+	echo $pci > $driver/bind &
+	bind=$!
+	for ((i = 0; i < 100; i++)); do
+		# nobody tries again when a CPU is to go
+		labctl write $CPU/hotplug/offline 1 > /dev/null 2> /tmp/busy || break
+		put hotplug/online 1
+	done
+	grep -q busy /tmp/busy || { echo "never busy"; ret=1; }
+	put $1 "$2" || ret=1
+	wait $bind || ret=1
+	return $ret
+}
+
+one() {
+	put hotplug/offline $LAST && meanwhile cpu$LAST/online 1 && want $THREADS
+}
+
+list() {
+	put hotplug/offline 2-$LAST && meanwhile hotplug/online 2-$LAST &&
+		want $THREADS
+}
+
+result "the file of a CPU waits" one
+result "hotplug/online waits" list
+result "all online at the end" all_on
+"""
+
+# More interrupts than two CPUs have vectors for
+JOB_VECTORS = PRELUDE + r"""
+LAST=$((CPUS - 1))
+
+# interrupts: how many there are of the devices
+interrupts() {
+	grep -c virtio /proc/interrupts
+}
+
+# homeless: none of them is for CPUs that are offline only
+homeless() {
+	local d c
+
+	expand_file $CPU/online
+	for d in /proc/irq/*/virtio*; do
+		read -r c < ${d%/*}/effective_affinity_list || return
+		[[ " ${cpus[*]} " = *" $c "* ]] || { echo "$d: $c"; return 1; }
+	done
+}
+
+# crowded FILE TEXT: no space for the vectors of all of them; only those go for
+# which there is
+crowded() {
+	dmesg -C
+	labctl write $CPU/$1 "$2" > /dev/null 2> /tmp/full &&
+		{ echo "$2 > $1 succeeds"; return 1; }
+	grep "No space left" /tmp/full || { cat /tmp/full; return 1; }
+	dmesg | grep "Cannot disable CPU" || return
+	[ $(interrupts) = $ALL ] || { echo "$(interrupts) interrupts"; return 1; }
+	homeless && consistent || return
+	# as many as would go one by one
+	expand_file $CPU/online
+	[ ${#cpus[@]} = $STAY ] || { echo "online: ${cpus[*]}"; return 1; }
+}
+
+alone() {
+	local c
+
+	for ((c = 1; c <= LAST; c++)); do
+		labctl write $CPU/cpu$c/online 0 > /dev/null 2> /tmp/full || break
+	done
+	[ $c -le $LAST ] && grep "No space left" /tmp/full || return
+	STAY=$((CPUS - c + 1))
+	homeless && consistent && put hotplug/online all && want $THREADS
+}
+
+list() {
+	crowded hotplug/offline 1-$LAST && all_on
+}
+
+smt() {
+	put smt/control off && want 1 && homeless &&
+		! labctl write $CPU/hotplug/offline 2-$LAST > /dev/null &&
+		consistent && put smt/control on && want $THREADS
+}
+
+ALL=$(interrupts)
+[ $ALL -gt 250 ] || die "$ALL interrupts are not enough"
+result "CPUs go one by one until there is no space" alone
+result "a list" list
+result "SMT off" smt
+result "all online at the end" all_on
+"""
+
 # A machine check is broadcast while CPUs wait to be released
 JOB_MCE = PRELUDE + r"""
 PARAM=/sys/module/cpuhp/parameters
@@ -1458,6 +1565,25 @@ def deferred():
                     "all online at the end"))
 
 
+def scarce():
+    """What CPUs need is not to be had, for a while or at all."""
+    # each read takes so long
+    disk = ("-blockdev", "null-co,node-name=slow,size=67108864,read-zeroes=on,"
+            "latency-ns=10000000", "-device",
+            "virtio-blk-pci,drive=slow,serial=slow")
+    for type_, cpus, t in ("q35", 8, 2), ("pseries", 8, 4):
+        yield Case(f"{type_}-{cpus} hotplug is disabled for a while",
+                   _vm(type_, cpus, t, options=disk), JOB_BUSY,
+                   ("the file of a CPU waits", "hotplug/online waits",
+                    "all online at the end"))
+    # 64 queues and a change of its configuration; about 200 fit on a CPU
+    serial = ("-device", "virtio-serial-pci,max_ports=31,vectors=65") * 4
+    yield Case("q35-4 vectors run out", _vm("q35", 4, 2, options=serial),
+               JOB_VECTORS,
+               ("CPUs go one by one until there is no space", "a list",
+                "SMT off", "all online at the end"))
+
+
 def _machine_check(q, records):
     """The host's side of JOB_MCE: an uncorrected error of CPU 0, which need
     not be acted on. QEMU ends the guest if a CPU can't take it."""
@@ -1474,12 +1600,16 @@ def _machine_check(q, records):
 
 
 def few():
-    """The selftests with one CPU, without SMT, without debugfs."""
+    """The selftests where there is less than usual."""
     where = LINUX / "tools/testing/selftests/cpu-hotplug"
     tests = sorted(p.name for p in where.glob("*-test.sh")
                    if p.name != "suspend-test.sh")
     for name, m in (("1 CPU", _vm("q35", 1, 1)), ("no SMT", _vm("q35", 4, 1)),
                     ("no debugfs", _vm("q35", 4, 2, append="debugfs=off")),
+                    ("CPU 0 isolated",
+                     _vm("q35", 4, 2, append="isolcpus=0-1")),
+                    ("softirqs in threads",
+                     _vm("q35", 4, 2, append="threadirqs")),
                     ("1 CPU", _vm("pseries", 1, 1))):
         yield Case(f"{m.type}-{m.cpus} selftests, {name}", m, JOB_FEW,
                    (*tests, "skips have a reason"), {"TESTS": " ".join(tests)})
@@ -1522,7 +1652,7 @@ def leak():
 GROUPS = {"matrix": matrix, "parameters": parameters, "sysfs": sysfs,
           "dlpar": dlpar, "restarts": restarts, "chunks": chunks,
           "cpufreq": cpufreq, "late": late, "deferred": deferred,
-          "few": few, "leak": leak}
+          "scarce": scarce, "few": few, "leak": leak}
 
 
 def _disk(case, image, tmp):
