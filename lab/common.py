@@ -190,6 +190,21 @@ def fresh_dir(path):
         shutil.rmtree(tmp, ignore_errors=True)
 
 
+def prune(directory, keep):
+    """Remove what is in a directory of the cache and nobody has used for two
+    weeks, but not 'keep'. Who uses something there touches it: another clone
+    may be the only one that still needs it."""
+    for p in directory.iterdir():
+        # another run may be faster
+        with contextlib.suppress(FileNotFoundError):
+            if p == keep or time.time() - p.stat().st_mtime < 14 * 86400:
+                continue
+            if p.is_dir():
+                shutil.rmtree(p, ignore_errors=True)
+            else:
+                p.unlink()
+
+
 @contextlib.contextmanager
 def locked(name):
     """Hold the cache's lock of that name; two runs of the lab on one cache

@@ -11,8 +11,8 @@ import subprocess
 
 from . import kernels
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch, digest,
-                     disk_full, fresh_dir, git, locked, need_space, run, say,
-                     step)
+                     disk_full, fresh_dir, git, locked, need_space, prune, run,
+                     say, step)
 
 GUEST = TOP / "guest"
 SUITE = "bookworm"
@@ -87,6 +87,7 @@ def rootfs(arch, profile=""):
     path = cache_dir() / "guest" / f"{name}-{arch}-{key}.squashfs"
     with locked(f"guest-{arch}"):
         if path.exists():
+            os.utime(path)          # prune() is to spare it
             return path
         need_space(cache_dir(), 2, "the guest")
         deb = ARCHES[arch]["debian"]
@@ -124,9 +125,7 @@ def rootfs(arch, profile=""):
                 os.replace(tmp / "root.squashfs", path)
             shutil.rmtree(cache_dir() / "guest" / f".make-{arch}",
                           ignore_errors=True)
-        for old in path.parent.glob(f"{name}-{arch}-*.squashfs"):
-            if old != path:
-                old.unlink()
+        prune(path.parent, path)
     return path
 
 
@@ -150,6 +149,7 @@ def lab_disk(arch):
     path = cache_dir() / "guest" / f"lab-{arch}-{key}.squashfs"
     with locked(f"guest-{arch}"):
         if path.exists():
+            os.utime(path)          # prune() is to spare it
             return path
         with step(f"guest: scripts and selftests for {arch}", 5), \
                 fresh_dir(cache_dir() / "guest" / f".lab-{arch}") as tmp:
@@ -176,7 +176,5 @@ def lab_disk(arch):
             os.replace(tmp / "lab.squashfs", path)
         shutil.rmtree(cache_dir() / "guest" / f".lab-{arch}",
                       ignore_errors=True)
-        for old in path.parent.glob(f"lab-{arch}-*.squashfs"):
-            if old != path:
-                old.unlink()
+        prune(path.parent, path)
     return path

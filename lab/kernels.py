@@ -13,12 +13,11 @@ import os
 import re
 import shutil
 import subprocess
-import time
 
 from . import series
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch,
                      check_profile, digest, fresh_dir, git, locked,
-                     need_space, run, say, step)
+                     need_space, prune, run, say, step)
 
 VARIANTS = ("base", "patched")
 
@@ -229,13 +228,6 @@ def is_built(variant, arch, profile=""):
     return (image_dir(variant, arch, profile, key) / "meta.json").exists()
 
 
-def _prune(dest):
-    """Forget images which nobody has made for two weeks."""
-    for d in dest.parent.iterdir():
-        if d != dest and time.time() - d.stat().st_mtime > 14 * 86400:
-            shutil.rmtree(d, ignore_errors=True)
-
-
 def warnings_in(text):
     """Compiler and tool warnings in a build log, without duplicates."""
     pat = re.compile(r"^(?:.*: )?(?:warning|WARNING|error):? .*|.*: warning: .*")
@@ -248,6 +240,7 @@ def warnings_in(text):
 
 def _up_to_date(dest, key, name):
     try:
+        os.utime(dest)              # prune() is to spare it
         meta = json.loads((dest / "meta.json").read_text())
         if meta["key"] != key:
             return False
@@ -305,7 +298,7 @@ def build(variant, arch, profile="", commit=None):
                     "config_hash": digest(out / ".config"),
                     "compiler": compiler(arch),
                     "warnings": warnings_in(text)}, indent=1))
-    _prune(dest)
+    prune(dest.parent, dest)
     return dest
 
 
