@@ -4,9 +4,12 @@
 import difflib
 import json
 import os
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 from . import bench, boot, guest, kernels, ktap, machine, series
@@ -267,16 +270,16 @@ def compiled_paths(a, b):
             and f not in ("MAINTAINERS", "CREDITS")]
 
 
-def compile_commit(commit, arches, limit=None, again=False):
+def compile_commit(commit, arches, limit=None, image=None):
     """Build one commit for the architectures in the checkout 'bisect';
     raises LabError when it fails and TimeoutError after limit seconds. What
-    was built without a warning before, by content, is not built again,
-    unless the image is wanted ('again')."""
+    was built without a warning before, by content, is not built again, unless
+    the kernel is wanted: the directory 'image' gets it."""
     end = time.monotonic() + limit if limit else None
     seen = cache_dir() / "compiled"
     seen.mkdir(exist_ok=True)
     keys = {a: seen / kernels.build_key(commit, a) for a in arches}
-    arches = [a for a in arches if again or not keys[a].exists()]
+    arches = [a for a in arches if image or not keys[a].exists()]
     if not arches:
         return
     with locked("kernel-bisect"):
@@ -296,6 +299,9 @@ def compile_commit(commit, arches, limit=None, again=False):
             warn = kernels.warnings_in(text)
             if warn:
                 raise LabError(f"{a}: {warn[0]}")
+            if image:
+                # who gets the lock next may build another commit there
+                shutil.copy2(out / ARCHES[a]["path"], image / "kernel")
             keys[a].touch()
 
 
@@ -586,16 +592,13 @@ def bisect(arches):
                 rep.add(name + " (done before)", True)
                 continue
             try:
-                with step(f"build {name}", 480):
-                    compile_commit(c, [arch], again=True)
-                img = cache_dir() / "images" / f"bisect-{arch}"
-                img.mkdir(parents=True, exist_ok=True)
-                src = (kernels.slot("bisect") / kernels.output_name(arch)
-                       / ARCHES[arch]["path"])
-                (img / "kernel").write_bytes(src.read_bytes())
-                m = _machine(arch, smt8=True)
-                r = boot.run_job(m, img, JOB_SMT, limit=600,
-                                 name=f"bisect-{i}-{m.name()}")
+                with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+                    img = pathlib.Path(tmp)
+                    with step(f"build {name}", 480):
+                        compile_commit(c, [arch], image=img)
+                    m = _machine(arch, smt8=True)
+                    r = boot.run_job(m, img, JOB_SMT, limit=600,
+                                     name=f"bisect-{i}-{m.name()}")
                 if r.status:
                     raise LabError(f"the job ended with {r.status}")
             except LabError as e:

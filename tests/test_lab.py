@@ -2,6 +2,7 @@
 """The parts of the lab that need no guest."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -521,19 +522,30 @@ def test_a_boot_that_breaks_is_a_failure_of_its_own(monkeypatch, tmp_path,
 
 def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):
     """The image of a commit that was compiled before must not be taken from
-    what was built last."""
+    what was built last, nor from what others build then."""
     made = []
+    (tmp_path / "image").mkdir()
+    kernel = tmp_path / ".o-x86_64" / "arch" / "x86" / "boot" / "bzImage"
+    kernel.parent.mkdir(parents=True)
+
+    @contextlib.contextmanager
+    def locked(name):
+        yield
+        kernel.write_text("of another commit")
+    monkeypatch.setattr(check, "locked", locked)
     monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
     monkeypatch.setattr(check.kernels, "build_key", lambda c, a: "key")
     monkeypatch.setattr(check.kernels, "checkout", lambda s, c: tmp_path)
     monkeypatch.setattr(check.kernels, "configure", lambda *a: None)
-    monkeypatch.setattr(check, "run", lambda *a, **k: made.append(a) or (0, ""))
+    monkeypatch.setattr(check, "run", lambda *a, **k: (
+        made.append(a), kernel.write_text("built")) and (0, ""))
     (tmp_path / "compiled").mkdir()
     (tmp_path / "compiled" / "key").touch()
     check.compile_commit("c", ["x86_64"])
     assert not made
-    check.compile_commit("c", ["x86_64"], again=True)
+    check.compile_commit("c", ["x86_64"], image=tmp_path / "image")
     assert len(made) == 1
+    assert (tmp_path / "image" / "kernel").read_text() == "built"
 
 
 def test_bisect_goes_on_where_it_was_ended(toy, monkeypatch, tmp_path,
@@ -543,12 +555,8 @@ def test_bisect_goes_on_where_it_was_ended(toy, monkeypatch, tmp_path,
     monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
     monkeypatch.setattr(check.kernels, "LINUX", toy.linux)
     monkeypatch.setattr(check.kernels, "compiler", lambda a: "cc")
-    monkeypatch.setattr(check.kernels, "slot", lambda s: tmp_path)
     monkeypatch.setattr(check, "compile_commit", lambda *a, **k: None)
     monkeypatch.setattr(check.Report, "finish", lambda self: self.failed)
-    image = tmp_path / ".o-x86_64" / "arch" / "x86" / "boot" / "bzImage"
-    image.parent.mkdir(parents=True)
-    image.touch()
     series.make_tree(toy.src)
     for n in (5, 15):
         lines = (toy.linux / "core.c").read_text().splitlines(True)
