@@ -142,13 +142,15 @@ def quick():
 
 class Report:
     """Counts and prints results; the KTAP of the whole run goes to
-    out/test.ktap."""
+    out/test.ktap. What a run before left there is removed: it is not to be
+    taken for the result of one that was ended."""
 
     ktap = "test.ktap"
 
     def __init__(self):
         self.lines = []
         self.passed = self.failed = 0
+        (OUT / self.ktap).unlink(missing_ok=True)
 
     def add(self, name, ok, detail=""):
         n = self.passed + self.failed + 1
@@ -163,10 +165,13 @@ class Report:
             for x in str(detail).splitlines()[:40]:
                 print(f"      {x}", flush=True)
 
-    def finish(self):
+    def write(self, *plan):
+        """Write what there is so far: without a plan more is to come."""
         write_atomic(OUT / self.ktap, "\n".join(
-            ["KTAP version 1", f"1..{self.passed + self.failed}"]
-            + self.lines) + "\n")
+            ["KTAP version 1", *plan, *self.lines]) + "\n")
+
+    def finish(self):
+        self.write(f"1..{self.passed + self.failed}")
         print(f"{self.passed} passed, {self.failed} failed", flush=True)
         return 1 if self.failed or not self.passed else 0
 
@@ -572,6 +577,11 @@ def main(a):
     return rep.finish()
 
 
+class BisectReport(Report):
+    """Goes to out/bisect.ktap."""
+    ktap = "bisect.ktap"
+
+
 def bisect(arches):
     """Build and boot the architectures after every patch. What was done
     is remembered by content, so that a run which was ended goes on."""
@@ -581,7 +591,7 @@ def bisect(arches):
     except (OSError, ValueError):
         state = {}
     commits = git("rev-list", "--reverse", "base..HEAD", cwd=LINUX).split()
-    rep = Report()
+    rep = BisectReport()
     for i, c in enumerate(commits, 1):
         subject = git("show", "-s", "--format=%s", c, cwd=LINUX).strip()
         for arch in arches:

@@ -180,8 +180,8 @@ def main(only=None):
         if w not in by_name:
             raise LabError(f"unknown ONLY '{w}'; use some of: "
                            + ", ".join(by_name))
-    need_space(cache_dir(), 2, "small kernels")
     rep = Report()
+    need_space(cache_dir(), 2, "small kernels")
     for name, f in by_name.items():
         if not only or name in only.split(","):
             one(rep, f)

@@ -13,8 +13,8 @@ import threading
 import time
 
 from . import bench, boot, check, console, guest, kernels, machine
-from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch, ending,
-                     human, say, step, write_atomic)
+from .common import (ARCHES, LINUX, TOP, LabError, check_arch, ending, human,
+                     say, step, write_atomic)
 
 RECORD = bench.RESULTS / "machines.json"
 PAGE = TOP / "docs" / "machines.md"
@@ -1739,12 +1739,8 @@ def cases(arches, only=""):
 
 
 class Report(check.Report):
-    """Its KTAP goes to out/machines.ktap, after each case."""
-
-    def finish(self):
-        write_atomic(OUT / "machines.ktap", "\n".join(
-            ["KTAP version 1", f"1..{self.passed + self.failed}"]
-            + self.lines) + "\n")
+    """Goes to out/machines.ktap, after each case."""
+    ktap = "machines.ktap"
 
 
 def record(case, results, image):
@@ -1789,9 +1785,9 @@ def tables():
                       f"```\n{m[2]}", PAGE.read_text(), flags=re.S))
 
 
-def run_all(todo, images, workers):
+def run_all(rep, todo, images, workers):
     """Run the cases and report; the exit status."""
-    rep, lock = Report(), threading.Lock()
+    lock = threading.Lock()
     for a in dict.fromkeys(c.machine.arch for c in todo):
         guest.rootfs(a), guest.lab_disk(a)      # make them beforehand
 
@@ -1803,20 +1799,19 @@ def run_all(todo, images, workers):
         with lock:
             for name, ok, detail in results:
                 rep.add(f"{case.name}: {name}", ok, detail)
-            rep.finish()
+            rep.write()
             if os.environ.get("RECORD"):
                 record(case, results, images[case.machine.arch])
             say(f"   {case.name}: {human(time.monotonic() - t0)}")
     with step(f"{len(todo)} boots, {workers} at a time", len(todo) * 30):
         boot.side_by_side(one, [(c,) for c in todo], workers)
-    print(f"{rep.passed} passed, {rep.failed} failed", flush=True)
-    return 1 if rep.failed or not rep.passed else 0
+    return rep.finish()
 
 
 def main(arch, only):
     """Build what is to be booted and run the cases."""
     arches = [check_arch(arch)] if arch else list(ARCHES)
-    todo = cases(arches, only)
+    todo, rep = cases(arches, only), Report()
     images = {a: kernels.build("patched", a)
               for a in dict.fromkeys(c.machine.arch for c in todo)}
-    return run_all(todo, images, os.cpu_count() or 1)
+    return run_all(rep, todo, images, os.cpu_count() or 1)

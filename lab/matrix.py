@@ -432,11 +432,10 @@ def chosen(only):
 
 def main(only=None):
     """Compile the configurations: all, or a comma list of them."""
-    configs = chosen(only)
+    configs, rep, what = chosen(only), Report(), None
     install({c.arch for c in configs})
     need_space(cache_dir(), 5, "a build of many configurations")
     base, commit = (kernels.wanted_commit(x) for x in ("base", "patched"))
-    rep, what = Report(), None
     for cfg in configs:
         with step(f"compile {cfg.name}", 120), locked("kernel-patched"), \
                 locked("kernel-base"):

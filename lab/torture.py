@@ -426,6 +426,7 @@ def main(minutes, arches, profile="", seed=None):
     for a in arches:
         check_profile(profile, check_arch(a))
     profile = "+".join(filter(None, (profile, "torture")))
+    rep, done, n = Report(), [], 0
     images = {a: kernels.build("patched", a, profile) for a in arches}
     slow = profile.startswith(("debug", "kcsan"))
     tree03 = " ".join((LINUX / TREE03).read_text().split()) \
@@ -434,7 +435,7 @@ def main(minutes, arches, profile="", seed=None):
         f"MINUTES={minutes:g} SEED={seed}"
         + (f" ARCH={arches[0]}" if len(arches) == 1 else "")
         + (f" PROFILE={profile.split('+')[0]}" if "+" in profile else ""))
-    rep, done, n, t0 = Report(), [], 0, time.monotonic()
+    t0 = time.monotonic()
     doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
            "seed": seed, "minutes": minutes, "profile": profile,
            "tree": kernels.tree_of(kernels.wanted_commit("patched"))}
@@ -451,9 +452,9 @@ def main(minutes, arches, profile="", seed=None):
                 done.append(p)
                 doc["boots"] = done
                 write_atomic(OUT / "torture.json", json.dumps(doc, indent=1))
+                rep.write()
             n += 1
+        return rep.finish()
     finally:
-        status = rep.finish()
         if os.environ.get("RECORD") and done:
             record(doc)
-    return status

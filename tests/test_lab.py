@@ -164,16 +164,31 @@ def test_skip_is_a_failure_unless_allowed(monkeypatch, capsys):
     assert (rep.passed, rep.failed) == (3, 1)
 
 
-def test_report_without_any_test_fails(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(check, "OUT", tmp_path)
+def test_report_without_any_test_fails(capsys):
     assert check.Report().finish() == 1
     assert "0 passed, 0 failed" in capsys.readouterr().out
 
 
+def test_a_run_that_is_ended_leaves_no_result_of_another(out, capsys):
+    check.Report().finish()
+    bisect = check.BisectReport()
+    assert (out / "test.ktap").exists()
+    check.Report()
+    assert not (out / "test.ktap").exists()
+    # a run that goes on has no plan
+    bisect.add("one", True)
+    bisect.write()
+    assert (out / "bisect.ktap").read_text() == "KTAP version 1\nok 1 one\n"
+    bisect.finish()
+    text = (out / "bisect.ktap").read_text()
+    assert text == "KTAP version 1\n1..1\nok 1 one\n"
+    assert ktap.results(text) == [("one", "pass", "")]
+
+
 @pytest.mark.parametrize("good, status, says", [
     (True, 0, "2 passed, 0 failed"), (False, 1, "1 passed, 1 failed")])
-def test_one_failure_makes_the_whole_run_fail(monkeypatch, tmp_path, capsys,
-                                              good, status, says):
+def test_one_failure_makes_the_whole_run_fail(monkeypatch, tmp_path, out,
+                                              capsys, good, status, says):
     class Lab(check.Lab):
         def __call__(self):
             pass
@@ -182,7 +197,6 @@ def test_one_failure_makes_the_whole_run_fail(monkeypatch, tmp_path, capsys,
             rep.add("fine", True)
             rep.add("the other", good, "why")
     monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
-    monkeypatch.setattr(check, "OUT", tmp_path)
     monkeypatch.setattr(check, "Lab", Lab)
     monkeypatch.setattr(check.series, "make_tree", lambda linux: None)
     monkeypatch.setattr(check.series, "check_tree", lambda: None)
@@ -190,7 +204,7 @@ def test_one_failure_makes_the_whole_run_fail(monkeypatch, tmp_path, capsys,
     assert check.main(args) == status
     assert capsys.readouterr().out.splitlines()[-1] == says
     assert ("not ok 2 the other\n# why" in
-            (tmp_path / "test.ktap").read_text()) != good
+            (out / "test.ktap").read_text()) != good
 
 
 @pytest.mark.parametrize("there, gone, full, want", [

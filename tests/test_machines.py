@@ -66,21 +66,28 @@ def test_every_case_has_a_command_line():
         assert machine.command(c.machine, "k", "r", "l", "j", "res", "q")
 
 
-def test_what_was_interrupted_is_no_result(monkeypatch, tmp_path):
+def test_what_was_interrupted_is_no_result(monkeypatch, tmp_path, out):
     recorded = []
-    monkeypatch.setattr(machines, "OUT", tmp_path)
     monkeypatch.setattr(machines.guest, "rootfs", lambda a: None)
     monkeypatch.setattr(machines.guest, "lab_disk", lambda a: None)
     monkeypatch.setattr(machines, "run", lambda c, i: [("runs", False, "")])
-    monkeypatch.setattr(machines, "record", lambda *a: recorded.append(a))
+    monkeypatch.setattr(machines, "record", lambda *a: recorded.append(
+        (out / "machines.ktap").read_text()))
     monkeypatch.setenv("RECORD", "1")
     ending = threading.Event()
     monkeypatch.setattr(machines, "ending", ending)
     c = case("q35-8 threads=2")
     images = {c.machine.arch: tmp_path}
-    assert machines.run_all([c], images, 1) == 1 and len(recorded) == 1
+
+    def run_all():
+        return machines.run_all(machines.Report(), [c], images, 1)
+    assert run_all() == 1 and len(recorded) == 1
+    # with a plan when there is no more to come
+    plan = "KTAP version 1\n1..1\n"
+    assert "not ok 1 " in recorded[0] and plan not in recorded[0]
+    assert (out / "machines.ktap").read_text().startswith(plan)
     ending.set()
-    machines.run_all([c], images, 1)
+    run_all()
     assert len(recorded) == 1
 
 

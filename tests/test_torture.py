@@ -169,6 +169,30 @@ def test_a_run_is_added(monkeypatch, tmp_path):
     assert str(TOP) not in (tmp_path / "torture.json").read_text()
 
 
+def test_what_ctrl_c_ends_has_no_plan(monkeypatch, tmp_path, out, capsys):
+    monkeypatch.setattr(torture, "OUT", tmp_path)
+    monkeypatch.setattr(torture.kernels, "build", lambda *a: tmp_path)
+    monkeypatch.setattr(torture.kernels, "wanted_commit", lambda v: "c")
+    monkeypatch.setattr(torture.kernels, "tree_of", lambda c: "t")
+    turns = []
+
+    def side_by_side(func, calls, workers):
+        turns.append(calls)
+        if len(turns) == 2:
+            raise KeyboardInterrupt
+        return [p | {"ok": True, "error": "", "numbers": "",
+                     "host_seconds": 1} for p, *_ in calls]
+    monkeypatch.setattr(boot, "side_by_side", side_by_side)
+    with pytest.raises(KeyboardInterrupt):
+        torture.main(1, ["x86_64"], seed=1)
+    text = (out / "torture.ktap").read_text()
+    assert text.startswith("KTAP version 1\nok 1 ")
+    turns.append("one more, which is not the second")
+    assert torture.main(1e-9, ["x86_64"], seed=1) == 0
+    text = (out / "torture.ktap").read_text()
+    assert text.startswith("KTAP version 1\n1..1\nok 1 ")
+
+
 @pytest.mark.parametrize("before, after, ok", [
     ("", "Kernel panic - not syncing: Requested init failed", True),
     ("WARNING: kernel/smp.c:1 at x", "", False),
