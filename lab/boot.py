@@ -35,7 +35,10 @@ def side_by_side(func, calls, workers):
         except BaseException:
             for t in todo:
                 t.cancel()
+            # more than once: some may only be about to start a guest
             end_children()
+            while concurrent.futures.wait(todo, 1).not_done:
+                end_children()
             raise
 
 

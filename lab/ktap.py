@@ -65,6 +65,7 @@ def results(text):
             out.append((name or "KTAP", "error", t.status.name))
 
     walk(test, [])
-    if test.counts.errors and not any(s != "pass" for _, s, _ in out):
+    if test.counts.errors and not any(s in ("fail", "error")
+                                      for _, s, _ in out):
         out.append(("KTAP", "error", f"{test.counts.errors} parse errors"))
     return out
