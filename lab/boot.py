@@ -14,7 +14,8 @@ import threading
 import time
 
 from . import console, guest, machine
-from .common import LabError, OUT, end_children, end_group, say, start
+from .common import (LabError, Log, OUT, end_children, end_group, say,
+                     start)
 
 # after a splat the guest has this long to print the rest of it
 _AFTER_SPLAT = 5
@@ -146,26 +147,25 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         cmd = machine.command(m, image / "kernel", root, lab, tmp / "job",
                               rec, tmp / "qmp", append)
         t0 = time.monotonic()
+        log = Log(con_path, "wb")
         p = start(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                   stderr=subprocess.STDOUT)
         chunks, bad_at = [], [None]
 
         def reader():
-            with open(con_path, "wb") as f:
-                tail = b""
-                while True:
-                    data = os.read(p.stdout.fileno(), 65536)
-                    if not data:
-                        break
-                    f.write(data)
-                    f.flush()
-                    chunks.append(data)
-                    lines = (tail + data).split(b"\n")
-                    tail = lines.pop()
-                    for line in lines:
-                        if bad_at[0] is None and console.is_bad(
-                                line.decode(errors="replace")):
-                            bad_at[0] = time.monotonic()
+            tail = b""
+            while True:
+                data = os.read(p.stdout.fileno(), 65536)
+                if not data:
+                    break
+                chunks.append(data)
+                log.write(data)
+                lines = (tail + data).split(b"\n")
+                tail = lines.pop()
+                for line in lines:
+                    if bad_at[0] is None and console.is_bad(
+                            line.decode(errors="replace")):
+                        bad_at[0] = time.monotonic()
 
         t = threading.Thread(target=reader, daemon=True)
         t.start()
@@ -205,6 +205,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         finally:
             end_group(p)
             t.join(5)
+            log.close()
             result.seconds = time.monotonic() - t0
             if host_thread:
                 host_thread.join(15)
@@ -213,6 +214,9 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         result.console = b"".join(chunks).decode(errors="replace")
         _read_records(rec, result)
     result.splats = console.splats(result.console)
+    where = f"console: {con_path}"
+    if log.error:
+        where += f", which is not whole: {log.error}"
     for r in result.of("error"):
         raise BootFailed(f"{name}: the job says: {r['message']}", result)
     if result.splats and fail_on_splat:
@@ -220,8 +224,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
             for s in result.splats:
                 say("\n".join("   | " + x for x in s))
         raise BootFailed(f"{name}: the kernel complained: "
-                         f"{_headline(result.splats[0])}; console: {con_path}",
-                         result)
+                         f"{_headline(result.splats[0])}; {where}", result)
     if result.status is None or result.timed_out:
         last = "\n".join("   | " + x for x in
                          result.console.replace("\r", "").splitlines()[-10:])
@@ -229,8 +232,9 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
             say(last)
         why = (f"hung: not finished after {limit} s" if result.timed_out else
                f"ended early (QEMU status {p.returncode})")
-        raise BootFailed(f"{name}: the guest {why}; console: {con_path}",
-                         result)
+        raise BootFailed(f"{name}: the guest {why}; {where}", result)
+    if log.error:
+        raise BootFailed(f"{name}: {where}", result)
     return result
 
 

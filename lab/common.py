@@ -240,6 +240,28 @@ def digest(*parts):
 
 # ---- processes ----------------------------------------------------------
 
+class Log:
+    """A file that gets the output of a program as it comes. When that fails,
+    on a full disk say, .error has the reason and the rest is left out: who
+    reads the output must go on, or the program would wait for good."""
+
+    def __init__(self, path, mode):
+        self.error = None
+        self._file = open(path, mode)
+
+    def write(self, data):
+        if not self.error:
+            try:
+                self._file.write(data)
+                self._file.flush()
+            except (OSError, ValueError) as e:      # closed: ValueError
+                self.error = e
+
+    def close(self):
+        with contextlib.suppress(OSError):  # of what it could not write
+            self._file.close()
+
+
 _children = set()
 ending = threading.Event()      # what fails from then on says nothing
 
@@ -289,17 +311,16 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
     e.update(env or {})
     if not shutil.which(str(cmd[0])):
         raise LabError(f"there is no program {cmd[0]}; run 'make deps'")
+    logf = Log(log, "ab") if log else None
     p = start(cmd, cwd=cwd, env=e, stdin=stdin or subprocess.DEVNULL,
               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     out = []
-    logf = open(log, "ab") if log else None
 
     def reader():
         for line in p.stdout:
             out.append(line)
             if logf:
                 logf.write(line)
-                logf.flush()
 
     t = threading.Thread(target=reader, daemon=True)
     t.start()
@@ -321,6 +342,9 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
         end_group(p)
         if logf:
             logf.close()
+    if logf and logf.error:
+        disk_full(str(logf.error), "the log", log)
+        raise LabError(f"cannot write {log}: {logf.error}")
     text = b"".join(out).decode(errors="replace")
     if check and p.returncode:
         tail = "\n".join("   | " + x for x in text.splitlines()[-15:])

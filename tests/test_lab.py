@@ -616,6 +616,49 @@ def test_a_guest_that_starts_late_is_ended_too():
     assert time.monotonic() - t0 < 15
 
 
+def test_a_full_disk_stops_no_program_that_has_a_log():
+    """It says more than fits into a pipe."""
+    say = [sys.executable, "-c", "print('x\\n' * 99999)"]
+    with pytest.raises(LabError, match="disk of /dev/full is full"):
+        common.run(say, log="/dev/full", limit=20)
+
+
+@pytest.fixture
+def vm(monkeypatch, tmp_path):
+    """run_job() as a function of a shell script, which it runs in place of
+    QEMU: $rec is the file of records, $qmp QMP's socket."""
+    monkeypatch.setattr(boot, "OUT", tmp_path)
+    monkeypatch.setattr(boot.guest, "rootfs", lambda *a: None)
+    monkeypatch.setattr(boot.guest, "lab_disk", lambda a: None)
+    monkeypatch.setattr(machine, "qemu_version", lambda a: "10")
+
+    def run_job(script, **kw):
+        monkeypatch.setattr(machine, "command", lambda *a: [
+            "sh", "-c", f"rec={a[5]} qmp={a[6]}; {script}"])
+        kw.setdefault("limit", 20)
+        return boot.run_job(machine.topology("q35", 2), tmp_path, "",
+                            name="vm", **kw)
+    return run_job
+
+
+END = """echo '{"t": "end", "status": "0"}' > $rec;"""
+
+
+@pytest.mark.parametrize("script, says", [
+    (END, "vm: console: .*vm.log, which is not whole: .*No space left"),
+    ("echo 'BUG: no'; sleep 60", "complained: BUG: no.* not whole"),
+    ("yes | head -c 200000;", "ended early .* not whole")])
+def test_a_full_disk_hides_nothing_of_a_guest(vm, tmp_path, monkeypatch,
+                                              capsys, script, says):
+    (tmp_path / "console").mkdir()
+    (tmp_path / "console" / "vm.log").symlink_to("/dev/full")
+    monkeypatch.setattr(boot, "_AFTER_SPLAT", 1)
+    with pytest.raises(boot.BootFailed, match=says) as e:
+        vm("echo hello; " + script)
+    assert e.value.result.console.startswith("hello\n")
+    assert not e.value.result.timed_out
+
+
 def lab(*args, **env):
     """The lab's command line as a user would meet it."""
     return subprocess.run([sys.executable, "-m", "lab", *args], cwd=TOP,
