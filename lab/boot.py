@@ -79,17 +79,15 @@ class Result:
 def _read_records(path, result):
     with contextlib.suppress(OSError):
         for line in pathlib.Path(path).read_text(errors="replace").splitlines():
-            try:
+            # what is no record, or half of one
+            with contextlib.suppress(ValueError, TypeError, LookupError):
                 r = json.loads(line)
-            except ValueError:
-                continue
-            if r.get("t") == "file":
-                with contextlib.suppress(ValueError):
+                if r["t"] == "file":
                     result.files[r["name"]] = base64.b64decode(r["base64"])
-            else:
-                result.records.append(r)
-            if r.get("t") == "end":
-                result.status = int(r["status"])
+                else:
+                    result.records.append(r)
+                if r["t"] == "end":
+                    result.status = int(r["status"])
 
 
 class Qmp:
@@ -97,10 +95,14 @@ class Qmp:
     q.execute('device_add', {...}). Raises LabError when QEMU refuses."""
 
     def __init__(self, path):
-        from qemu.qmp import QMPClient
+        from qemu.qmp import ConnectError, QMPClient
         self._loop = asyncio.new_event_loop()
         self._c = QMPClient("lab")
-        self._loop.run_until_complete(self._c.connect(str(path)))
+        try:
+            self._loop.run_until_complete(self._c.connect(str(path)))
+        except ConnectError as e:
+            self.close()
+            raise LabError(f"QEMU does not answer at {path}: {e}") from None
 
     def execute(self, cmd, args=None):
         from qemu.qmp import ExecuteError
@@ -173,20 +175,19 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         if host:
             def host_main():
                 for _ in range(100):
-                    if (tmp / "qmp").exists():
+                    if (tmp / "qmp").exists() or p.poll() is not None:
                         break
                     time.sleep(0.1)
-                q = Qmp(tmp / "qmp")
+
+                def records():
+                    r = Result()
+                    _read_records(rec, r)
+                    return r.records
                 try:
-                    def records():
-                        r = Result()
-                        _read_records(rec, r)
-                        return r.records
-                    host(q, records)
+                    with contextlib.closing(Qmp(tmp / "qmp")) as q:
+                        host(q, records)
                 except BaseException as e:
                     host_error.append(e)
-                finally:
-                    q.close()
             host_thread = threading.Thread(target=host_main, daemon=True)
             host_thread.start()
         try:
@@ -195,6 +196,8 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
                 if now - t0 > limit:
                     result.timed_out = True
                     break
+                if host_error:      # the job may wait for its host side
+                    raise host_error[0]
                 if bad_at[0] and fail_on_splat and \
                         now - bad_at[0] > _AFTER_SPLAT:
                     break
@@ -209,8 +212,6 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
             result.seconds = time.monotonic() - t0
             if host_thread:
                 host_thread.join(15)
-        if host_error:
-            raise host_error[0]
         result.console = b"".join(chunks).decode(errors="replace")
         _read_records(rec, result)
     result.splats = console.splats(result.console)
@@ -233,6 +234,8 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         why = (f"hung: not finished after {limit} s" if result.timed_out else
                f"ended early (QEMU status {p.returncode})")
         raise BootFailed(f"{name}: the guest {why}; {where}", result)
+    if host_error:
+        raise host_error[0]
     if log.error:
         raise BootFailed(f"{name}: {where}", result)
     return result

@@ -641,7 +641,42 @@ def vm(monkeypatch, tmp_path):
     return run_job
 
 
-END = """echo '{"t": "end", "status": "0"}' > $rec;"""
+@pytest.mark.parametrize("socket", ["touch $qmp", "true"])
+def test_a_host_side_without_qemu_is_no_hang(vm, monkeypatch, socket):
+    pause = time.sleep
+    monkeypatch.setattr(boot.time, "sleep", lambda s: pause(s / 10))
+    with pytest.raises(LabError, match="QEMU does not answer") as e:
+        vm(f"{socket}; sleep 60", host=lambda q, records: None)
+    assert not isinstance(e.value, boot.BootFailed)
+
+
+def test_what_ends_qemu_is_told_not_what_its_host_side_makes_of_it(vm, capsys):
+    with pytest.raises(boot.BootFailed, match="ended early .QEMU status 7"):
+        vm("echo bad option; exit 7", host=lambda q, records: None)
+    assert "bad option" in capsys.readouterr().err
+
+
+def test_what_the_host_side_finds_in_the_end_is_not_lost(vm, monkeypatch):
+    def host(q, records):
+        while not records():
+            time.sleep(0.1)
+        raise LabError("it is not as it should be")
+    monkeypatch.setattr(boot, "Qmp", lambda path: contextlib.ExitStack())
+    with pytest.raises(LabError, match="not as it should be"):
+        vm("touch $qmp; sleep 1;" + END, host=host)
+
+
+def test_what_is_no_record_is_left_out(vm):
+    lines = ("1", "null", "[]", '"t"', "{}", '{"t": "file"}', '{"t": "fi',
+             '{"t": "file", "name": "a", "base64": 1}',
+             '{"t": "file", "name": "b", "base64": "eA=="}', '{"t": "note"}')
+    r = vm("".join(f"echo '{x}' >> $rec;" for x in lines)
+           + END)
+    assert r.files == {"b": b"x"} and r.of("note") == [{"t": "note"}]
+    assert [x["t"] for x in r.records] == ["note", "end"]
+
+
+END = """echo '{"t": "end", "status": "0"}' >> $rec;"""
 
 
 @pytest.mark.parametrize("script, says", [
