@@ -126,7 +126,7 @@ def _unpack(tarball, into):
 
 
 def _from_user(linux):
-    path = pathlib.Path(linux).expanduser()
+    path = pathlib.Path(linux).expanduser().resolve()
     if not path.exists():
         raise LabError(f"LINUX={linux} does not exist; give a git tree, a "
                        "directory or a tarball of Linux 7.3")
@@ -136,7 +136,9 @@ def _from_user(linux):
         if path.is_file():
             with step(f"unpacking {path}", 20):
                 tree = _unpack(path, tmp)
-        elif git("rev-parse", "--git-dir", cwd=path, check=False):
+        # what lies deeper in a repository was only unpacked there
+        elif git("rev-parse", "--show-prefix", cwd=path,
+                 check=False) == "\n":
             with step(f"reading HEAD of {path}", 20):
                 tree = tmp / "tree"
                 tree.mkdir()

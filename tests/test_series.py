@@ -51,6 +51,25 @@ def test_git_tree_tarball_and_directory_are_the_same_base(toy, tmp_path):
     assert source.tag_version(a) == "7.3.4"
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_directory_in_another_repository_is_a_source(toy, monkeypatch,
+                                                       relative):
+    sh("git", "init", "-q", str(toy.src.parent))
+    monkeypatch.chdir(toy.src.parent)
+    tag, _ = source.get("src" if relative else str(toy.src))
+    assert tag.startswith("base-7.3.4-")
+
+
+def test_a_bare_repository_is_a_source(toy, tmp_path):
+    sh("git", "init", "-q", str(toy.src))
+    sh("git", "add", "-A", cwd=toy.src)
+    sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org", "commit",
+       "-qm", "x", cwd=toy.src)
+    sh("git", "clone", "-q", "--bare", str(toy.src), str(tmp_path / "b.git"))
+    assert source.get(str(tmp_path / "b.git"))[0] == source.get(
+        str(toy.src))[0]
+
+
 def three_patches(toy):
     series.make_tree(toy.src)
     for name in ("a.c", "b.c", "c.c"):
