@@ -1725,16 +1725,20 @@ def run(case, image):
 
 def cases(arches, only=""):
     """The cases for these architectures: of the groups, or those in whose
-    names a word of the comma list occurs."""
-    every = [(g, c) for g, func in GROUPS.items() for c in func()
-             if c.machine.arch in arches]
-    words = only.split(",") if only else []
-    todo = [c for g, c in every if not words or g in words or
-            any(w not in GROUPS and w in c.name for w in words)]
-    if not todo:
-        raise LabError(f"ONLY={only} is no case; use some of "
-                       + ", ".join(GROUPS) + ", or a part of a case's name "
-                       "as in out/machines.ktap")
+    names a word of the comma list occurs; LabError for words that are in
+    none."""
+    every = [(g, c) for g, func in GROUPS.items() for c in func()]
+    words = [w.strip() for w in only.split(",") if w.strip()]
+    found = {w: {c.name for g, c in every
+                 if (g == w if w in GROUPS else w in c.name)} for w in words}
+    wrong = ",".join(w for w in words if not found[w])
+    todo = [c for _, c in every if c.machine.arch in arches
+            and (not only or c.name in set().union(*found.values()))]
+    if wrong or not todo:
+        raise LabError(f"ONLY={wrong or only} is no case"
+                       + ("" if wrong else f" for {', '.join(arches)}")
+                       + f"; use some of {', '.join(GROUPS)}, or a part of a "
+                       "case's name as in docs/machines.md")
     return todo
 
 

@@ -50,8 +50,13 @@ def test_selection():
     assert all("q35" in n for n in names("", "x86_64"))
     assert names("leak") == ["pseries-8 leak", "q35-4 leak"]
     assert names("powernv9-16,q35-8 suspend", "x86_64") == ["q35-8 suspend"]
-    with pytest.raises(LabError, match="no case"):
-        names("no such thing")
+    assert names("late,, ") == names(" late") == names("late")
+    for only, says in (("no such thing", "ONLY=no such thing is no case; "),
+                       ("leak,few,laek", "ONLY=laek is no case; use .*leak"),
+                       (",", "ONLY=, is no case"),
+                       ("powernv9-16", "no case for x86_64; use ")):
+        with pytest.raises(LabError, match=says):
+            names(only, "x86_64")
 
 
 @pytest.mark.parametrize("job", sorted(
