@@ -37,6 +37,7 @@ help:
 	@echo '               [ACCEL=icount|mttcg|kvm] [VARIANT=base|patched]'
 	@echo '               [PROFILE=] [APPEND=kernel parameters]'
 	@echo 'make run JOB=  run a bash file in the guest; variables of shell'
+	@echo '               [LIMIT=seconds: then it is ended; 300]'
 	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=]'
 	@echo 'make offcpu    where SMT off and on are blocked: offcputime of bcc on'
 	@echo '               both kernels, side by side; flame graphs [ARCH=]'

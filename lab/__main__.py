@@ -76,19 +76,27 @@ def cmd_shell(a):
 def cmd_run(a):
     """Boot, run a job file, print its output and records."""
     import json
-    from . import boot, kernels
+    from . import boot, kernels, machine
     arch = common.check_arch(a.arch or "x86_64")
     common.check_profile(a.profile, arch)
     m = _machine(a, arch)
+    limit = machine.number("LIMIT", a.limit) or 300
     try:
         with open(a.job) as f:
             job = f.read()
-    except OSError as e:
-        raise LabError(f"JOB={a.job}: {e.strerror}; give a bash file to run "
-                       "in the guest") from None
+    except (OSError, UnicodeDecodeError) as e:
+        why = getattr(e, "strerror", "it is no text")
+        raise LabError(f"JOB={a.job}: {why}; give a bash file to run in the "
+                       "guest") from None
     _tree(a)
-    r = boot.run_job(m, kernels.build(a.variant, arch, a.profile), job, name=f"run-{m.name()}",
-                     append=a.append, limit=a.limit)
+    image = kernels.build(a.variant, arch, a.profile)
+    try:
+        r = boot.run_job(m, image, job, name=f"run-{m.name()}",
+                         append=a.append, limit=limit)
+    except boot.BootFailed as e:
+        if not e.result.timed_out:
+            raise
+        raise LabError(f"{e}; LIMIT= gives it more") from None
     for rec in r.records:
         print(json.dumps(rec))
     print(r.output(), end="")
@@ -198,8 +206,7 @@ def main():
              "--accel")
     vm = (*which, "--profile", "--variant", "--append")
     add("shell", cmd_shell, *vm)
-    s = add("run", cmd_run, *vm)
-    s.add_argument("--limit", type=int, default=300)
+    s = add("run", cmd_run, *vm, "--limit")
     s.add_argument("job")
     add("boot", cmd_boot)
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch")
@@ -242,10 +249,13 @@ if __name__ == "__main__":
             f"{e.returncode}: {str(e.stderr or '').strip()[-200:]}")
         status = 1
     except OSError as e:
-        if e.errno != errno.ENOSPC:
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            say(f"error: the disk is full ({e.filename or e}); free some "
+                "space or set CPUHP_CACHE to another disk")
+        elif e.filename:
+            say(f"error: {e.filename}: {e.strerror}")
+        else:
             raise
-        say(f"error: the disk is full ({e.filename or e}); free some space "
-            "or set CPUHP_CACHE to another disk")
         status = 1
     except KeyboardInterrupt:
         say("interrupted; what was half made is thrown away")

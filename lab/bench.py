@@ -441,6 +441,7 @@ def main(name, cpus=None, arch=None):
     bench/results/."""
     if arch:
         check_arch(arch)
+    cpus = machine.number("CPUS", cpus)
 
     def full(s):
         return bool(os.environ.get("FULL")
@@ -460,7 +461,6 @@ def main(name, cpus=None, arch=None):
         todo = [s for s in todo if any(
             machine.MACHINES[m["type"]]["arch"] == arch
             for m in s["machine"])]
-    cpus = int(cpus) if cpus and str(cpus).isdigit() else cpus
     for s in todo:
         machines(s, cpus, arch, full(s))    # bad input ends here, not later
     for s in todo:

@@ -79,7 +79,8 @@ def need_space(path, gib, what):
 def disk_full(text, what, path):
     """Raise LabError if text, what a program said when it failed, is about a
     disk that is full; path is where it wrote."""
-    if re.search(r"No space left on device|[Oo]ut of diskspace", text):
+    if re.search(r"No space left on device|[Oo]ut of diskspace|"
+                 r"Disk quota exceeded", text):
         raise LabError(f"the disk of {path} is full ({what} failed); free some "
                        "space, or set CPUHP_CACHE to another disk if it is "
                        "the cache's")

@@ -125,6 +125,18 @@ def kvm_usable(arch):
                                                       os.W_OK))
 
 
+def number(name, value):
+    """The number that a variable has, 0 if it is not given ('' or 0); LabError
+    for anything else than a number above 0."""
+    try:
+        n = int(value or 0)
+    except ValueError:
+        n = -1
+    if value and n < 1:
+        raise LabError(f"{name}={value}: a number above 0 is needed")
+    return n
+
+
 def topology(type_, cpus, threads=0, nodes=0, **kw):
     """A Machine of that type with that many CPUs, spread over two sockets
     (and nodes) where they fit; LabError when they do not fit."""
@@ -132,11 +144,8 @@ def topology(type_, cpus, threads=0, nodes=0, **kw):
         raise LabError(f"unknown MACHINE '{type_}'; use one of: "
                        + ", ".join(MACHINES))
     m = MACHINES[type_]
-    try:
-        cpus, threads, nodes = int(cpus), int(threads or 0), int(nodes or 0)
-    except ValueError:
-        raise LabError(f"CPUS={cpus} THREADS={threads}: numbers are "
-                       "needed") from None
+    cpus, threads, nodes = (number("CPUS", cpus), number("THREADS", threads),
+                            number("NODES", nodes))
     threads = threads or min(m["default_threads"], max(cpus, 1))
     if threads not in m["threads"]:
         raise LabError(f"{type_} has no {threads} threads a core; use one of "

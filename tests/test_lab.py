@@ -15,6 +15,7 @@ import time
 import pytest
 
 from conftest import TOP
+from lab import __main__ as main
 from lab import (bench, boot, check, common, console, guest, kernels, ktap,
                  machine, series)
 from lab.common import LabError
@@ -37,12 +38,29 @@ def test_topology():
     ("q35", 300, 0, "too many"),
     ("pseries", 4096, 0, "too many"),
     ("pseries", 0, 1, "does not fit"),
-    ("pseries", "many", 0, "numbers are needed"),
+    ("pseries", "0", 1, "CPUS=0: a number above 0"),
+    ("pseries", "many", 0, "CPUS=many: a number above 0"),
+    ("pseries", 8, "-2", "THREADS=-2: a number above 0"),
     ("vax", 8, 0, "unknown MACHINE")])
 def test_topology_that_does_not_fit(kind, cpus, threads, says):
     with pytest.raises(LabError, match=says) as e:
         machine.topology(kind, cpus, threads)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("nodes, says", [
+    ("x", "NODES=x: a number above 0"), (-1, "NODES=-1: a number above 0"),
+    ("3", "NODES=3 does not divide")])
+def test_nodes_that_do_not_fit(nodes, says):
+    with pytest.raises(LabError, match=says):
+        machine.topology("pseries", 16, 0, nodes)
+
+
+@pytest.mark.parametrize("cpus", ["0", "-8", "x", "\u00b2"])
+def test_bench_with_no_number_of_cpus(monkeypatch, cpus):
+    monkeypatch.setattr(bench, "machines", lambda *a: pytest.fail("bench"))
+    with pytest.raises(LabError, match=f"CPUS={cpus}: a number above 0"):
+        bench.main("smt", cpus)
 
 
 def test_numa_covers_every_cpu_and_all_memory():
@@ -705,6 +723,7 @@ def lab(*args, **env):
     (("kernels", "--arch", "s390x"), "unknown ARCH 's390x'"),
     (("bisect-check", "--arch", "s390x"), "unknown ARCH 's390x'"),
     (("run", "/does/not/exist"), "JOB=/does/not/exist"),
+    (("run", sys.executable), "it is no text"),
     (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
     (("kernels", "--profile", "rt", "--arch", "ppc64le"), "x86_64 only"),
     (("kernels", "--profile", "fast"), "unknown PROFILE"),
@@ -720,6 +739,42 @@ def test_bad_input_is_one_line(args, says):
     lines = [x for x in r.stderr.splitlines() if x.startswith("error: ")]
     assert r.returncode == 1 and len(lines) == 1 and says in lines[0]
     assert "Traceback" not in r.stderr
+
+
+@pytest.mark.parametrize("error, says", [
+    ("13, 'Permission denied', '/x'", "error: /x: Permission denied"),
+    ("122, 'Disk quota exceeded', '/x'", "error: the disk is full (/x); "),
+    ("28, 'No space left on device'", "error: the disk is full ([Errno 28] "),
+    ("'a bug'", "Traceback")])
+def test_a_file_that_makes_trouble_is_named(error, says):
+    code = ("import runpy; from lab import common\n"
+            f"def check_arch(arch): raise OSError({error})\n"
+            "common.check_arch = check_arch\n"
+            "runpy.run_module('lab', run_name='__main__')")
+    r = subprocess.run([sys.executable, "-c", code, "run", "x"], cwd=TOP,
+                       text=True, capture_output=True)
+    assert r.returncode == 1 and r.stderr.startswith(says)
+
+
+def test_who_runs_into_the_limit_is_told_of_it(monkeypatch, vm, tmp_path,
+                                               capsys):
+    script = ["sleep 60"]
+    monkeypatch.setattr(main, "_tree", lambda a: None)
+    monkeypatch.setattr(kernels, "build", lambda *a: tmp_path)
+    monkeypatch.setattr(machine, "command", lambda *a: ["sh", "-c", *script])
+    args = argparse.Namespace(
+        arch="", profile="", machine="", cpus="", threads="", nodes="",
+        accel="icount", variant="patched", append="", limit="1",
+        job="/dev/null")
+    with pytest.raises(LabError, match="after 1 s.*; LIMIT= gives it more"):
+        main.cmd_run(args)
+    script[0] = "true"
+    with pytest.raises(boot.BootFailed) as e:
+        main.cmd_run(args)
+    assert "LIMIT" not in str(e.value)
+    args.limit = "-1"
+    with pytest.raises(LabError, match="LIMIT=-1: a number above 0"):
+        main.cmd_run(args)
 
 
 @pytest.fixture
@@ -806,4 +861,6 @@ def test_every_entry_of_the_makefile_is_in_its_help():
     for target in phony.replace("\\", " ").split():
         if target != "help":
             assert f"make {target} " in help_
+    for variable in re.findall(r"\$\(if \$\((\w+)\)", text):
+        assert f"{variable}=" in help_
     assert max(map(len, help_.splitlines())) <= 80
