@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 
 from . import bench, boot, guest, kernels, ktap, machine, series
@@ -160,7 +161,9 @@ class Report:
         self.lines.append(f"{'ok' if ok else 'not ok'} {n} {name}")
         if detail and not ok:
             self.lines += [f"# {x}" for x in str(detail).splitlines()[:40]]
-        print(f"{'pass' if ok else 'FAIL'}  {name}", flush=True)
+        print(textwrap.fill(f"{'pass' if ok else 'FAIL'}  {name}", 80,
+                            subsequent_indent=6 * " ",
+                            break_on_hyphens=False), flush=True)
         if detail and not ok:
             for x in str(detail).splitlines()[:40]:
                 print(f"      {x}", flush=True)

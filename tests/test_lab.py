@@ -189,6 +189,17 @@ def test_report_without_any_test_fails(capsys):
     assert "0 passed, 0 failed" in capsys.readouterr().out
 
 
+def test_long_names_are_wrapped_on_the_terminal_only(out, capsys):
+    rep = check.Report()
+    name = " ".join(["q35-8-acpi-cpufreq:", *["name"] * 30])
+    rep.add(name, True)
+    rep.finish()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and len(lines) == 4
+    assert " ".join(" ".join(lines[:-1]).split()) == f"pass {name}"
+    assert f"ok 1 {name}\n" in (out / "test.ktap").read_text()
+
+
 def test_a_run_that_is_ended_leaves_no_result_of_another(out, capsys):
     check.Report().finish()
     bisect = check.BisectReport()
