@@ -941,7 +941,7 @@ result "hotplug/online waits" list
 result "all online at the end" all_on
 """
 
-# More interrupts than two CPUs have vectors for
+# More interrupts than one CPU has vectors for
 JOB_VECTORS = PRELUDE + r"""
 LAST=$((CPUS - 1))
 
