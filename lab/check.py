@@ -2,6 +2,7 @@
 """'make test': everything that must be true of the series and the lab."""
 
 import difflib
+import email
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir,
                      check_arch, digest, git, human, locked, run, say,
                      step, usual, write_atomic)
 
+# characters of a title with its [PATCH]; some more than is usual
+TITLE_MAX = 88
 # checkpatch types that are not applied, with the reason
 CHECKPATCH_IGNORE = {
     "FILE_PATH_CHANGES": "asks to look at MAINTAINERS for each new file; "
@@ -208,6 +211,13 @@ def _checkpatch(patch):
     return "\n".join(said) + r.stderr or f"it ended with {r.returncode}"
 
 
+def _title(patch):
+    """The subject as git am and mail readers see it: all of the first
+    paragraph where no empty line comes after the first."""
+    return " ".join(email.message_from_bytes(
+        patch.read_bytes())["subject"].split())
+
+
 def check_patches(rep):
     """checkpatch --strict on every patch; the series applies; the round
     trip is exact."""
@@ -217,6 +227,10 @@ def check_patches(rep):
                                   os.cpu_count() or 1)
     for p, said in zip(patches, found):
         rep.add(f"checkpatch: {p.name}", not said, said)
+    long = [f"{p.name}: {len(_title(p))} characters" for p in patches
+            if len(_title(p)) > TITLE_MAX]
+    rep.add(f"series: titles have at most {TITLE_MAX} characters", not long,
+            "no empty line after the title?\n" + "\n".join(long))
     with locked("kernel-bisect"), step("the series on a fresh base", 30):
         tree = kernels.slot("bisect")
         try:

@@ -26,7 +26,8 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan", "rt", "torture", "tree03", "bpf", "nostats")
+PROFILES = ("", "debug", "kcsan", "rt", "scx", "torture", "tree03", "bpf",
+            "nostats")
 
 
 class LabError(Exception):
@@ -60,7 +61,7 @@ def check_profile(profile, arch):
     if not set(profile.split("+")) <= set(PROFILES):
         raise LabError(f"unknown PROFILE '{profile}'; use one of: "
                        + ", ".join(p for p in PROFILES if p))
-    for only in "kcsan", "rt":
+    for only in "kcsan", "rt", "scx":
         if only in profile.split("+") and arch != "x86_64":
             raise LabError(f"PROFILE={only} exists for x86_64 only, not "
                            f"{arch}; use PROFILE=debug")

@@ -20,6 +20,8 @@ from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch,
                      need_space, prune, run, say, step)
 
 VARIANTS = ("base", "patched")
+# Profiles with an output directory of their own: nearly all objects differ.
+OWN_OUTPUT = ("debug", "kcsan", "rt", "scx", "tree03")
 
 
 def fragments(arch, profile=""):
@@ -218,7 +220,7 @@ def image_dir(variant, arch, profile="", key=""):
 def output_name(arch, profile=""):
     """The output directory in a checkout. Profiles that change little share
     one: kbuild makes again what depends on the options that differ."""
-    own = [p for p in profile.split("+") if p in ("debug", "kcsan", "rt", "tree03")]
+    own = [p for p in profile.split("+") if p in OWN_OUTPUT]
     return "-".join([".o", arch, *own])
 
 

@@ -254,6 +254,10 @@ def plan(seed, n, arch, slow=False, tree03=""):
                 [f"onoff_interval={onoff}", "onoff_holdoff=5",
                  "stat_interval=15", f"shutdown_secs={p['seconds']}"])
         p["append"] = " ".join(f"{what}.{x}" for x in args)
+    if tree03 and rng.randrange(2):
+        # with threadirqs CPUs go and come one by one
+        p["tree03"] = tree03.replace("threadirqs ", "")
+        p["lists"] = what in KERNEL
     return p
 
 
@@ -265,6 +269,7 @@ def describe(p):
         "faults" if p["what"] == "stress" and p["faults"] else "",
         "load" if p["what"] == "stress" and p["load"] else "",
         "lists" if p["lists"] else "",
+        "threadirqs" if "threadirqs" in p.get("tree03", "") else "",
         # what is recorded is without
         p["append"].split()[0] if p.get("append") else ""]))
 
@@ -328,6 +333,9 @@ def one(p, image, limit):
         p["numbers"] = "; ".join(re.findall(r"onoff: \S+", r.console)[-1:]) \
             or "{} CPUs moved".format(len(re.findall(
                 r"torture_onoff task: (?:off|on)lined \d", r.console)))
+        if not error and not operations(p):
+            error = (f"no CPU went or came in {p['seconds']} s; is the host "
+                     "busy? try again without other work on it")
     else:
         if p["what"] == "stress" and r.status is not None:
             error = judge_stress(r.output()) or error

@@ -76,6 +76,23 @@ def test_cpus_of_locktorture_are_counted(boots, tmp_path):
     assert p["ok"] and torture.operations(p) == 2
 
 
+def test_a_boot_in_which_no_cpu_moved_failed(boots, tmp_path):
+    p = torture.one(torture.plan(5, 0, "x86_64"), tmp_path, 10)
+    assert not p["ok"] and "no CPU went or came" in p["error"]
+
+
+def test_threadirqs_is_left_out_of_tree03_in_some_boots():
+    plans = [torture.plan(6, n, "x86_64", tree03="a threadirqs b.c=1")
+             for n in range(30)]
+    with_it = [p for p in plans if "threadirqs" in p["tree03"]]
+    assert 0 < len(with_it) < 30
+    for p in plans:
+        assert ("threadirqs" in torture.describe(p)) == (p in with_it)
+        assert p in with_it or p["tree03"] == "a b.c=1"
+        if p["what"] == "rcutorture" and p not in with_it:
+            assert p["lists"]
+
+
 def test_what_a_boot_wants_comes_after_what_tree03_says(boots, tmp_path):
     tree03 = "rcutorture.onoff_interval=200 a.b"
     p = torture.plan(6, 0, "x86_64", tree03=tree03)
@@ -201,7 +218,8 @@ def test_power_off_of_a_kernel_test_is_no_splat(monkeypatch, tmp_path,
                                                 before, after, ok):
     """The kernel's own tests power off, and init may find no disk then."""
     result = boot.Result()
-    result.console = (f"{before}\nscftorture: --- End of test: SUCCESS: x\n"
+    result.console = (f"{before}\nscftorture: onoff: 2/2:1/1 x\n"
+                      "scftorture: --- End of test: SUCCESS: x\n"
                       f"{after}\n")
     result.splats = console.splats(result.console)
     result.status, result.seconds = None, 1
