@@ -19,7 +19,7 @@ LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
-	model tables test machines torture bisect-check compile-matrix foreign clean
+	model tables test machines torture bisect-check compile-matrix foreign scx clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -30,7 +30,7 @@ help:
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
 	@echo 'make patches   write patches/ back from linux/'
 	@echo 'make kernels   base and patched images [ARCH=x86_64|ppc64le]'
-	@echo '               [PROFILE=debug|kcsan|rt|bpf]'
+	@echo '               [PROFILE=debug|kcsan|rt|bpf|scx]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
 	@echo '               [MACHINE=q35|pseries|powernv10|powernv9]'
@@ -56,6 +56,7 @@ help:
 	@echo 'make compile-matrix  other configurations and architectures [ONLY=]'
 	@echo 'make foreign   RISC-V and big-endian pseries: small kernels boot, CPUs'
 	@echo '               go and come [ONLY=]'
+	@echo 'make scx       CPUs go and come with a BPF scheduler loaded (sched_ext)'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
 	@echo '               ~/.cache/cpuhp-lab)'
@@ -104,5 +105,7 @@ compile-matrix:
 	$(LAB) compile-matrix $(SRC) $(if $(ONLY),--only '$(ONLY)')
 foreign:
 	$(LAB) foreign $(SRC) $(if $(ONLY),--only '$(ONLY)')
+scx:
+	$(LAB) scx $(SRC)
 clean:
 	rm -rf out

@@ -159,6 +159,12 @@ def cmd_foreign(a):
     return foreign.main(a.only)
 
 
+def cmd_scx(a):
+    from . import scx
+    _tree(a)
+    return scx.main()
+
+
 def cmd_boot(a):
     from . import bench
     _tree(a)
@@ -218,6 +224,7 @@ def main():
     add("machines", cmd_machines, "--arch", "--only")
     add("compile-matrix", cmd_compile_matrix, "--only")
     add("foreign", cmd_foreign, "--only")
+    add("scx", cmd_scx)
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed")
     add("bisect-check", cmd_bisect, "--arch")
     a = p.parse_args()

@@ -20,6 +20,12 @@ PACKAGES = ("base-files bash coreutils diffutils findutils gawk grep gzip "
             "hostname kexec-tools kmod mount perl-base procps rt-tests sed "
             "stress-ng tar trace-cmd util-linux").split()
 PACKAGES_ARCH = {"x86_64": [], "ppc64le": ["powerpc-utils"]}
+# A newer ppc64_cpu beside that: it writes smt/control, not the files of CPUs.
+# With the C library of its release, in a directory of its own.
+NEWER = "trixie"
+PACKAGES_NEWER = {"x86_64": [], "ppc64le": ["powerpc-ibm-utils"]}
+FILES_NEWER = {"ppc64le": ("./usr/sbin/ppc64_cpu",
+                           "./usr/lib/powerpc64le-linux-gnu/*.so*")}
 # for kernels of the profile bpf: LLVM makes the guest twice as large
 PACKAGES_BPF = "bpfcc-tools bpftrace xz-utils".split()
 SELFTESTS = ("cpu-hotplug",)
@@ -75,6 +81,28 @@ def _check_unshare():
                        f"100000-165535 {name}")
 
 
+def _newer(arch, tar, add):
+    """Take what the guest wants of a newer release out of tar, into a directory
+    below add; its name. /opt/newer/NAME starts the program of that name."""
+    top = add / "opt" / "newer"
+    for d in ("all", "lib"):
+        (top / d).mkdir(parents=True)
+    run(["tar", "-xf", tar, "-C", top / "all", "--wildcards",
+         "--no-wildcards-match-slash", *FILES_NEWER[arch]])
+    for f in sorted((top / "all").rglob("*")):
+        if f.is_dir():
+            continue
+        shutil.move(f, top / "lib" / f.name)
+        if "sbin" not in f.parts:
+            continue
+        (top / f.name).write_text(
+            "#!/bin/sh\nexec /opt/newer/lib/ld64.so.2 --library-path "
+            f'/opt/newer/lib /opt/newer/lib/{f.name} "$@"\n')
+        (top / f.name).chmod(0o755)
+    shutil.rmtree(top / "all")
+    return "opt"
+
+
 def rootfs(arch, profile=""):
     """Path of the squashfs with Debian's user space for arch, the larger one
     for kernels of the profile bpf; made on first use. Packages are unpacked,
@@ -83,7 +111,9 @@ def rootfs(arch, profile=""):
     name, pkgs = "root", PACKAGES + PACKAGES_ARCH[arch]
     if "bpf" in profile.split("+"):
         name, pkgs = "bpf", pkgs + PACKAGES_BPF
-    key = digest(SUITE, " ".join(pkgs), GUEST / "lab-init", "4")
+    newer = PACKAGES_NEWER[arch]
+    key = digest(SUITE, " ".join(pkgs), GUEST / "lab-init", "4",
+                 *[NEWER, *newer, *FILES_NEWER[arch]] if newer else ())
     path = cache_dir() / "guest" / f"{name}-{arch}-{key}.squashfs"
     with locked(f"guest-{arch}"):
         if path.exists():
@@ -91,18 +121,22 @@ def rootfs(arch, profile=""):
             return path
         need_space(cache_dir(), 2, "the guest")
         deb = ARCHES[arch]["debian"]
-        with step(f"guest: Debian {SUITE} {deb}, {len(pkgs)} packages", 35):
+        with step(f"guest: Debian {SUITE} {deb}, {len(pkgs + newer)} packages",
+                  35):
             with fresh_dir(cache_dir() / "guest" / f".make-{arch}") as tmp:
                 tar = tmp / "root.tar"
                 # unshare is for the user who is not root
                 mode = "root" if os.geteuid() == 0 else "unshare"
                 if mode == "unshare":
                     _check_unshare()
-                _mmdebstrap(arch, f"--mode={mode}", "--variant=extract",
-                            f"--architectures={deb}",
-                            f"--include={','.join(pkgs)}", "--format=tar",
-                            "--aptopt=Acquire::Retries \"3\"",
-                            SUITE, tar, f"deb {_mirror()} {SUITE} main")
+
+                def unpack(suite, pkgs, tar):
+                    _mmdebstrap(arch, f"--mode={mode}", "--variant=extract",
+                                f"--architectures={deb}",
+                                f"--include={','.join(pkgs)}", "--format=tar",
+                                "--aptopt=Acquire::Retries \"3\"",
+                                suite, tar, f"deb {_mirror()} {suite} main")
+                unpack(SUITE, pkgs, tar)
                 add = tmp / "add"
                 for d in ("lab", "proc", "sys", "dev", "tmp", "run", "root",
                           "usr/bin", "etc"):
@@ -117,6 +151,9 @@ def rootfs(arch, profile=""):
                 (add / "etc/mtab").symlink_to("/proc/self/mounts")
                 names = ["lab-init", "lab", "bin/sh", "usr/bin/awk",
                          "etc/passwd", "etc/group", "etc/mtab"]
+                if newer:
+                    unpack(NEWER, newer, tmp / "newer.tar")
+                    names.append(_newer(arch, tmp / "newer.tar", add))
                 run(["tar", "-rf", tar, "--owner=0", "--group=0",
                      "-C", add, *[f"./{n}" for n in names]])
                 with open(tar, "rb") as f:

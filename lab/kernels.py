@@ -294,6 +294,10 @@ def build(variant, arch, profile="", commit=None):
                 if arch == "ppc64le":
                     run([a["cross"] + "strip", "-s", tmp / "kernel"])
                 shutil.copy2(out / "System.map", tmp / "System.map")
+                if "scx" in profile.split("+"):
+                    # the types, which BPF programs are compiled with
+                    run([a["cross"] + "objcopy", "-O", "binary",
+                         "--only-section=.BTF", out / "vmlinux", tmp / "btf"])
                 (tmp / "meta.json").write_text(json.dumps({
                     "key": key, "variant": variant, "arch": arch,
                     "profile": profile, "release": release, "tree": tree,

@@ -271,6 +271,11 @@ result "all online at the end" want $THREADS
 """
 
 JOB_PPC64_CPU = PRELUDE + r"""
+ppc64_cpu()
+{
+	command $TOOL "$@"
+}
+ppc64_cpu --version
 # smt LEVEL THREADS [CPU...]: as want; the tool sees it so, too
 smt() {
 	local level=$1 n=$2
@@ -1382,10 +1387,15 @@ def parameters():
                         "CORES": cores, "FIRST": cores
                         if p.startswith("nosmt") else 2})
     for type_, t in ("pseries", 8), ("powernv10", 4):
-        yield Case(f"{type_}-16 ppc64_cpu", _vm(type_, 16, t), JOB_PPC64_CPU,
-                   ("ppc64_cpu --smt", "ppc64_cpu --cores-on",
-                    "ppc64_cpu --cores-on with SMT 2",
-                    "ppc64_cpu --cores-on, smt/control"))
+        # Debian 12's, which writes the files of CPUs, and Debian 13's, which
+        # writes smt/control
+        for which, tool in ("", "ppc64_cpu"), (" of Debian 13",
+                                               "/opt/newer/ppc64_cpu"):
+            yield Case(f"{type_}-16 ppc64_cpu{which}", _vm(type_, 16, t),
+                       JOB_PPC64_CPU,
+                       ("ppc64_cpu --smt", "ppc64_cpu --cores-on",
+                        "ppc64_cpu --cores-on with SMT 2",
+                        "ppc64_cpu --cores-on, smt/control"), {"TOOL": tool})
 
 
 def _same(ref):

@@ -93,15 +93,16 @@ def at(rows, n, chunks=1):
 # ---- 1920 CPUs ----------------------------------------------------------
 
 def chunks(n, fixed_ms, each_ms):
-    """The operations that n CPUs are cut into: at most BATCH; after one that
-    took longer than the bound as many as would fit, but LEAST at least."""
+    """The operations that n CPUs are cut into, as cpuhp_fit_chunk() does by
+    the time they take: BATCH at first, then as many as would have fit into the
+    bound, but at least LEAST and at most BATCH. What it does for the time in
+    which all CPUs are stopped is left out: nobody knows how long that is."""
     size, out = BATCH, []
     while n:
         out.append(min(size, n))
         n -= out[-1]
         took = fixed_ms + each_ms * out[-1]
-        if took > BOUND_MS:
-            size = min(size, max(int(out[-1] * BOUND_MS / took), LEAST))
+        size = min(max(int(out[-1] * BOUND_MS / took), LEAST), BATCH)
     return out
 
 
