@@ -4,6 +4,17 @@
 
 KPROBES=/sys/kernel/debug/kprobes/list
 
+# bcc's clang sees the headers of a kernel that GCC built, and does not know
+# what powerpc's inline assembly asks GCC for
+tool=$(command -v offcputime-bpfcc)
+[ "$(uname -m)" != ppc64le ] || {
+	define='#undef DS_FORM_CONSTRAINT\n#define DS_FORM_CONSTRAINT "m"'
+	sed "s,#include <uapi/linux/ptrace.h>,#include <asm/asm-compat.h>\n$define\n&," \
+		$tool > offcputime
+	grep -q '^#undef DS_FORM' offcputime || die "offcputime is another one now"
+	tool="python3 offcputime"
+}
+
 # offcpu OP: trace everything, then write
 offcpu() {
 	local op=$1 tracer writer
@@ -14,7 +25,7 @@ offcpu() {
 	( read -r < go; exec labctl write $CPU/smt/control $op ) > ns 2> err &
 	writer=$!
 	# bash lets what it starts in the background ignore Ctrl-C
-	env --default-signal=INT offcputime-bpfcc -K -f \
+	env --default-signal=INT $tool -K -f \
 		--stack-storage-size 16384 > $op.folded 2> tracer.err &
 	tracer=$!
 	until grep -qs finish_task_switch $KPROBES; do
