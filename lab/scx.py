@@ -75,12 +75,16 @@ def runner(image, tmp):
     (tmp / "src").mkdir()
     run(["tar", "-xf", tmp / "src.tar", "-C", tmp / "src"])
     (tmp / "out").mkdir()
-    run(["make", "-s", f"-j{kernels.jobs()}", "-C",
-         tmp / "src/tools/testing/selftests/sched_ext",
-         f"VMLINUX_BTF={image / 'btf'}", f"CLANG={CLANG}",
-         "LLVM_STRIP=llvm-strip-19", f"OUTPUT={tmp / 'out'}",
-         f"LDFLAGS={STATIC}"], log=cache_dir() / "logs" / "scx-runner.log")
-    return tmp / "out" / "runner"
+    program = tmp / "out" / "runner"
+    # what it is linked with must not be static: a second time for that
+    for more in [], [f"LDFLAGS={STATIC}"]:
+        program.unlink(missing_ok=True)
+        run(["make", "-s", f"-j{kernels.jobs()}", "-C",
+             tmp / "src/tools/testing/selftests/sched_ext",
+             f"VMLINUX_BTF={image / 'btf'}", f"CLANG={CLANG}",
+             "LLVM_STRIP=llvm-strip-19", f"OUTPUT={tmp / 'out'}", *more],
+            log=cache_dir() / "logs" / "scx-runner.log")
+    return program
 
 
 def main():
