@@ -1264,12 +1264,13 @@ def _counts(m):
     offline and online, without SMT all CPUs but one."""
     freq = node = up = 0
     if m.threads == 1 and m.nodes > 1:
-        node = 1            # sched_reset_numa(), a node without CPUs
+        node = 1            # a node that had no CPUs; one that loses its
+                            # last shares the grace period of the CPUs
     if m.type.startswith("powernv"):
         freq = 1            # schedutil's hooks; a policy is a core
     if m.type == "q35":
         up = 1              # the MTRRs
-    return {"off": (0, 1 + node + freq, 1, 1), "on": (0, node + freq, up, 1)}
+    return {"off": (0, 1 + freq, 1, 1), "on": (0, node + freq, up, 1)}
 
 
 # KiB that the last three quarters of a thousand cycles may cost, and all of
