@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import threading
@@ -125,12 +126,13 @@ def _profile(image):
 
 
 def run_job(m, image, job, *, name, append="", limit=300, host=None,
-            fail_on_splat=True, expect_crash=False):
+            fail_on_splat=True, expect_crash=False, expected=""):
     """Boot machine m with a kernel image directory, run the bash text 'job'
     in it and return a Result.
 
     limit: seconds of host time, then the guest is ended. host: a function
-    called in a thread with (Qmp, read_records) once QEMU runs. Raises
+    called in a thread with (Qmp, read_records) once QEMU runs. expected: a
+    pattern of console lines that are no splat here. Raises
     BootFailed for a splat, a hang, or a job that did not reach its end;
     a job's own non-zero status is left to the caller (Result.status)."""
     machine.qemu_version(m.arch)
@@ -165,8 +167,9 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
                 lines = (tail + data).split(b"\n")
                 tail = lines.pop()
                 for line in lines:
-                    if bad_at[0] is None and console.is_bad(
-                            line.decode(errors="replace")):
+                    text = line.decode(errors="replace")
+                    if bad_at[0] is None and console.is_bad(text) and not (
+                            expected and re.search(expected, text)):
                         bad_at[0] = time.monotonic()
 
         t = threading.Thread(target=reader, daemon=True)
@@ -214,7 +217,9 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
                 host_thread.join(15)
         result.console = b"".join(chunks).decode(errors="replace")
         _read_records(rec, result)
-    result.splats = console.splats(result.console)
+    result.splats = console.splats("".join(
+        x for x in result.console.splitlines(True)
+        if not (expected and re.search(expected, x))))
     where = f"console: {con_path}"
     if log.error:
         where += f", which is not whole: {log.error}"
