@@ -481,6 +481,36 @@ switched() {
 [ -z "$SWITCH" ] || result "SMT switched meanwhile" switched
 """
 
+# The host plugs in the only core of a node without memory
+JOB_NODE = PRELUDE + r"""
+NODE=/sys/devices/system/node
+new=$CPUS-$((CPUS + THREADS - 1))
+both() {
+	[ "$(cat $CPU/online)" = 0-$((CPUS + THREADS - 1)) ] &&
+		[ "$(cat $NODE/online)" = 0-1 ] &&
+		[ "$(cat $NODE/node1/cpulist)" = $new ] &&
+		[ -e $CPU/cpu$CPUS/node1 ] && consistent && return
+	grep . $CPU/online $NODE/online $NODE/*/cpulist
+	return 1
+}
+came() {
+	local i
+
+	for i in $(seq 600); do
+		both > /dev/null && break
+		sleep 0.1
+	done
+	both
+}
+result "a node is not there" [ "$(cat $NODE/online)" = 0 ]
+emit ready
+result "its core comes" came
+result "goes and comes" eval "put hotplug/offline $new &&
+	put hotplug/online $new && both"
+result "goes and comes with SMT" eval "put smt/control off &&
+	put smt/control on && both"
+"""
+
 # The disk 'next' has the kernel to go on with, SIZE bytes of it
 KEXEC = r"""
 for d in /sys/block/vd*; do
@@ -1482,6 +1512,34 @@ def _plug(loops):
     return host
 
 
+def _plug_node(q, records):
+    """The host's side of JOB_NODE."""
+    t0 = time.monotonic()
+    while not any(r["t"] == "ready" for r in records()):
+        if time.monotonic() - t0 > 200:
+            raise LabError("the guest gave no 'ready'")
+        time.sleep(.05)
+    for core in q.execute("query-hotpluggable-cpus"):
+        if "qom-path" not in core:
+            q.execute("device_add", {"driver": core["type"], "id": "new",
+                                     **core["props"]})
+
+
+def node():
+    """A node without memory, and without CPUs until one is plugged in. Not on
+    q35: Linux has no hot-added CPUs there without KVM."""
+    cpus, t = 8, 4
+    m = _vm("pseries", cpus, t, accel="mttcg", spare=1)
+    options = ["-object", f"memory-backend-ram,id=mem0,size={m.memory}M",
+               "-numa", "node,nodeid=0,memdev=mem0", "-numa", "node,nodeid=1"]
+    for core in range(0, cpus + t, t):
+        options += ["-numa", f"cpu,node-id={int(core >= cpus)},core-id={core}"]
+    yield Case("pseries-8 a node without memory",
+               dataclasses.replace(m, options=tuple(options)), JOB_NODE,
+               ("a node is not there", "its core comes", "goes and comes",
+                "goes and comes with SMT"), {}, host=_plug_node)
+
+
 def dlpar():
     """Cores that come and go."""
     m = _vm("pseries", 32, 8)
@@ -1694,7 +1752,7 @@ def leak():
 
 
 GROUPS = {"matrix": matrix, "parameters": parameters, "sysfs": sysfs,
-          "dlpar": dlpar, "restarts": restarts, "chunks": chunks,
+          "dlpar": dlpar, "node": node, "restarts": restarts, "chunks": chunks,
           "cpufreq": cpufreq, "late": late, "deferred": deferred,
           "scarce": scarce, "few": few, "leak": leak}
 
