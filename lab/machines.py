@@ -505,10 +505,17 @@ came() {
 result "a node is not there" [ "$(cat $NODE/online)" = 0 ]
 emit ready
 result "its core comes" came
-result "goes and comes" eval "put hotplug/offline $new &&
-	put hotplug/online $new && both"
-result "goes and comes with SMT" eval "put smt/control off &&
-	put smt/control on && both"
+goes() {
+	put hotplug/offline $new && [ "$(cat $CPU/online)" = 0-$((CPUS - 1)) ] &&
+		[ -z "$(cat $NODE/node1/cpulist)" ] &&
+		put hotplug/online $new && both
+}
+smt() {
+	put smt/control off && [ "$(cat $NODE/node1/cpulist)" = $CPUS ] &&
+		put smt/control on && both
+}
+result "goes and comes" goes
+result "goes and comes with SMT" smt
 """
 
 # The disk 'next' has the kernel to go on with, SIZE bytes of it
@@ -899,7 +906,8 @@ JOB_AGAIN = PRELUDE + r"""
 PARAM=/sys/module/cpuhp/parameters
 again() {
 	put hotplug/offline 1-$((CPUS - 1)) || return
-	echo 20000000 > $PARAM/ap_delay_us
+	# longer than all tries take: who comes was started anew
+	echo 60000000 > $PARAM/ap_delay_us
 	! all_on && [ "$(cat $CPU/online)" = 0 ] ||
 		{ echo "they were not late"; return 1; }
 	echo 0 > $PARAM/ap_delay_us
