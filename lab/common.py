@@ -61,7 +61,7 @@ def check_profile(profile, arch):
     if not set(profile.split("+")) <= set(PROFILES):
         raise LabError(f"unknown PROFILE '{profile}'; use one of: "
                        + ", ".join(p for p in PROFILES if p))
-    for only in "rt", "scx":
+    for only in "kcsan", "rt", "scx":
         if only in profile.split("+") and arch != "x86_64":
             raise LabError(f"PROFILE={only} exists for x86_64 only, not "
                            f"{arch}; use PROFILE=debug")

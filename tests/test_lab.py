@@ -736,7 +736,7 @@ def lab(*args, **env):
     (("run", "/does/not/exist"), "JOB=/does/not/exist"),
     (("run", sys.executable), "it is no text"),
     (("kernels", "--profile", "rt", "--arch", "ppc64le"), "x86_64 only"),
-    (("kernels", "--profile", "scx", "--arch", "ppc64le"), "x86_64 only"),
+    (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
     (("kernels", "--profile", "fast"), "unknown PROFILE"),
     (("shell", "--cpus", "7"), "does not fit"),
     (("shell", "--arch", "x86_64", "--machine", "pseries"), "not x86_64"),
