@@ -901,8 +901,8 @@ result "they come later" later
 """
 
 # CPUs that were given up are started anew, out of what they are doing. Without
-# a sane preempt count more than half of them complained in the first round, in 3
-# of 5 boots.
+# a sane preempt count more than half of them complained in the first round, in
+# one boot of three; in two of two when they were 20 s late.
 JOB_AGAIN = PRELUDE + r"""
 PARAM=/sys/module/cpuhp/parameters
 again() {
