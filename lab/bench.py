@@ -73,7 +73,8 @@ def machines(scenario, cpus=None, arch=None, full=False):
                 out.append(machine.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),
                     accel=accel, append=append, idle=m.get("idle", ""),
-                    freq=m.get("freq", ""), boot=name))
+                    freq=m.get("freq", ""), boot=name,
+                    options=tuple(m.get("options", ()))))
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
                        f"ARCH={arch}")
