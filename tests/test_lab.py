@@ -361,6 +361,10 @@ def test_fresh_scenario_boots_for_each_sample():
     assert " expedited 2 " in base
     patched = bench.job_text(s, few, "patched", "patched", 0)
     assert "hotplug/online all" in patched and "timed '" not in patched
+    assert "emit first ns" in patched and all(
+        m.options == ("-global", "virtio-blk-pci.num-queues=2")
+        for m in (full, few, two))
+    assert "emit first" not in bench.job_text(bench.load("smt"), full, "base")
     bench._check_sample(s, few, {"op": few.boot, "online": "0,2"})
     bench._check_sample(s, full, {"op": full.boot, "online": "0-7"})
     bench._check_sample(s, few, {"op": "the rest online", "online": "0-7"})
