@@ -129,6 +129,17 @@ case $(cat /proc/cmdline) in
 		die "maxcpus=2: $(cat $CPU/online)"
 	labctl write $CPU/hotplug/online all ;;
 esac
+# x86 has a list of features: four digits each, ascending, in the uevents too
+if [ -e $CPU/modalias ]; then
+	alias=$(cat $CPU/modalias)
+	features=$(tr , '\\n' <<< "${alias##*:feature:,}")
+	grep -qvxE '[0-9A-F]{4}' <<< "$features" &&
+		die "modalias: $alias"
+	[ "$features" = "$(sort -u <<< "$features")" ] ||
+		die "modalias is not in order: $alias"
+	grep -qxF "MODALIAS=$alias" $CPU/cpu0/uevent ||
+		die "uevent: $(cat $CPU/cpu0/uevent)"
+fi
 describe > /tmp/boot
 labctl write $CPU/smt/control off || die "SMT off failed"
 labctl write $CPU/smt/control on || die "SMT on failed"
