@@ -52,11 +52,11 @@ def cmd_guest(a):
 
 
 def _machine(a, arch):
-    from . import machine
-    type_ = a.machine or machine.DEFAULT[arch]
-    m = machine.topology(
+    from . import vm
+    type_ = a.machine or vm.DEFAULT[arch]
+    m = vm.topology(
         type_, a.cpus or {"q35": 16, "pseries": 32}.get(type_, 16),
-        a.threads, a.nodes, accel=machine.check_accel(a.accel, arch))
+        a.threads, a.nodes, accel=vm.check_accel(a.accel, arch))
     if m.arch != arch:
         raise LabError(f"MACHINE={type_} is not {arch}; use ARCH={m.arch}")
     return m
@@ -76,11 +76,11 @@ def cmd_shell(a):
 def cmd_run(a):
     """Boot, run a job file, print its output and records."""
     import json
-    from . import boot, kernels, machine
+    from . import boot, kernels, vm
     arch = common.check_arch(a.arch or "x86_64")
     common.check_profile(a.profile, arch)
     m = _machine(a, arch)
-    limit = machine.number("LIMIT", a.limit) or 300
+    limit = vm.number("LIMIT", a.limit) or 300
     try:
         with open(a.job) as f:
             job = f.read()
@@ -126,31 +126,31 @@ def cmd_insns(a):
 
 
 def cmd_model(a):
-    from . import model
-    model.main()
+    from . import scale
+    scale.main()
 
 
 def cmd_tables(a):
     """Tables, plots and docs/scale.md from what is recorded."""
-    from . import bench, insns, machines, model, offcpu, torture
+    from . import bench, cases, insns, offcpu, scale, torture
     bench.tables()
-    model.record()
+    scale.record()
     offcpu.tables()
     insns.tables()
     torture.tables()
-    machines.tables()
+    cases.tables()
 
 
 def cmd_machines(a):
-    from . import machines
+    from . import cases
     _tree(a)
-    return machines.main(a.arch, a.only)
+    return cases.main(a.arch, a.only)
 
 
 def cmd_compile_matrix(a):
-    from . import matrix
+    from . import portability
     _tree(a)
-    return matrix.main(a.only)
+    return portability.main(a.only)
 
 
 def cmd_foreign(a):
@@ -183,10 +183,10 @@ def cmd_torture(a):
 
 
 def cmd_bisect(a):
-    from . import check
+    from . import perpatch
     arches = _arches(a.arch)
     _tree(a)
-    return check.bisect(arches)
+    return perpatch.main(arches)
 
 
 def main():

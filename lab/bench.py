@@ -10,7 +10,7 @@ import threading
 import time
 import tomllib
 
-from . import boot, kernels, machine, reports
+from . import boot, kernels, mailtables, vm
 from .common import (OUT, TOP, LabError, check_arch, human, say,
                      write_atomic)
 
@@ -50,9 +50,9 @@ def load(name):
     for key in ("title", "machine", "job" if "job" in s else "op"):
         if not s.get(key):
             raise LabError(f"{path} has no '{key}'")
-    if s.get("report", "") not in ("", *reports.TABLES):
+    if s.get("report", "") not in ("", *mailtables.TABLES):
         raise LabError(f"{path}: there is no report '{s['report']}', only "
-                       + ", ".join(reports.TABLES))
+                       + ", ".join(mailtables.TABLES))
     for op in s["op"]:
         if "name" not in op or "run" not in op:
             raise LabError(f"{path}: every op needs 'name' and 'run'")
@@ -64,19 +64,19 @@ def machines(scenario, cpus=None, arch=None, full=False):
     """The Machines of a scenario, in its order."""
     out = []
     for m in scenario["machine"]:
-        if arch and machine.MACHINES[m["type"]]["arch"] != arch:
+        if arch and vm.MACHINES[m["type"]]["arch"] != arch:
             continue
         sizes = m["cpus"] + (m.get("more", []) if full else [])
         for n in ([cpus] if cpus and not m.get("fixed") else sizes):
-            accel = machine.check_accel(
+            accel = vm.check_accel(
                 os.environ.get("ACCEL") or m.get("accel", "icount"),
-                machine.MACHINES[m["type"]]["arch"])
+                vm.MACHINES[m["type"]]["arch"])
             own = {m.get("boot", ""): ""}
             for name, append in scenario.get("boots", own).items():
                 if name in m.get("without", ()):
                     continue
                 append = f"{m.get('append', '')} {append}".strip()
-                out.append(machine.topology(
+                out.append(vm.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),
                     accel=accel, append=append, idle=m.get("idle", ""),
                     freq=m.get("freq", ""), boot=name,
@@ -273,7 +273,7 @@ def measure(scenario, cpus=None, arch=None, full=False):
                 m.accel == "icount" for m in ms) else ""),
             "counts": scenario.get("counts", {}),
             "report": scenario.get("report", ""),
-            "qemu": {a: machine.qemu_version(a)
+            "qemu": {a: vm.qemu_version(a)
                      for a in dict.fromkeys(m.arch for m in ms)},
             "runs": runs}
 
@@ -316,7 +316,7 @@ def table(doc):
     """The result as text, 80 columns: times, then counts. Some scenarios have
     a table of their own."""
     if doc.get("report"):
-        return reports.TABLES[doc["report"]](doc)
+        return mailtables.TABLES[doc["report"]](doc)
     rs = rows(doc)
     n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
@@ -455,7 +455,7 @@ def main(name, cpus=None, arch=None):
     bench/results/."""
     if arch:
         check_arch(arch)
-    cpus = machine.number("CPUS", cpus)
+    cpus = vm.number("CPUS", cpus)
 
     def full(s):
         return bool(os.environ.get("FULL")
@@ -473,7 +473,7 @@ def main(name, cpus=None, arch=None):
                            "CPUS=256")
     if arch and name in ("", "all"):
         todo = [s for s in todo if any(
-            machine.MACHINES[m["type"]]["arch"] == arch
+            vm.MACHINES[m["type"]]["arch"] == arch
             for m in s["machine"])]
     for s in todo:
         machines(s, cpus, arch, full(s))    # bad input ends here, not later

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-from . import console, guest, machine
+from . import console, guest, vm
 from .common import (LabError, Log, OUT, end_children, end_group, say,
                      start)
 
@@ -135,7 +135,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
     pattern of console lines that are no splat here. Raises
     BootFailed for a splat, a hang, or a job that did not reach its end;
     a job's own non-zero status is left to the caller (Result.status)."""
-    machine.qemu_version(m.arch)
+    vm.qemu_version(m.arch)
     root, lab = guest.rootfs(m.arch, _profile(image)), guest.lab_disk(m.arch)
     logdir = OUT / "console"
     logdir.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
         (tmp / "job").write_bytes(text + b"\n" * (4096 - len(text) % 4096))
         rec = tmp / "results"
         rec.touch()
-        cmd = machine.command(m, image / "kernel", root, lab, tmp / "job",
+        cmd = vm.command(m, image / "kernel", root, lab, tmp / "job",
                               rec, tmp / "qmp", append)
         t0 = time.monotonic()
         log = Log(con_path, "wb")
@@ -204,7 +204,7 @@ def run_job(m, image, job, *, name, append="", limit=300, host=None,
                 if bad_at[0] and fail_on_splat and \
                         now - bad_at[0] > _AFTER_SPLAT:
                     break
-                if not machine.MACHINES[m.type]["off"] and \
+                if not vm.MACHINES[m.type]["off"] and \
                         b'"end"' in rec.read_bytes():
                     break           # its poweroff hangs: end it from outside
                 time.sleep(0.05)
@@ -257,7 +257,7 @@ def shell(m, image, append=""):
     """The same guest with an interactive console on this terminal."""
     root, lab = guest.rootfs(m.arch, _profile(image)), guest.lab_disk(m.arch)
     with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
-        cmd = machine.command(m, image / "kernel", root, lab, None, None,
+        cmd = vm.command(m, image / "kernel", root, lab, None, None,
                               pathlib.Path(tmp) / "qmp", append, shell=True)
         i = cmd.index("-display")
         del cmd[i:i + 2]

@@ -2,40 +2,19 @@
 """'make test': everything that must be true of the series and the lab."""
 
 import difflib
-import email
 import json
 import os
-import pathlib
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 
-from . import bench, boot, guest, kernels, ktap, machine, series
-from .common import (ARCHES, LINUX, OUT, TOP, LabError, cache_dir,
-                     check_arch, digest, git, human, locked, run, say,
+from . import bench, boot, guest, kernels, ktap, patchcheck, series, vm
+from .common import (ARCHES, OUT, TOP, LabError, check_arch, human, run, say,
                      step, usual, write_atomic)
 
 # what the kernel says of CPUs that selftests in full length let be too slow
 GIVEN_UP = r"CPU\d+ failed to report (alive|dead) state"
-# characters of a title with its [PATCH]; some more than is usual
-TITLE_MAX = 88
-# checkpatch types that are not applied, with the reason
-CHECKPATCH_IGNORE = {
-    "FILE_PATH_CHANGES": "asks to look at MAINTAINERS for each new file; "
-                         "reviewed by hand",
-    "CAMELCASE": "fields of struct systemcfg, which user space sees",
-}
-# ... and those that are not in some files
-CHECKPATCH_EXCEPT = [
-    (r"include/trace/events/.*:(OPEN_ENDED_LINE|PARENTHESIS_ALIGNMENT):",
-     "all trace events are written like this"),
-    (r"kernel/sched/topology\.c:.*:PREFER_PR_LEVEL:",
-     "pr_debug() prints nothing without DEBUG"),
-]
 # tests that may skip inside the lab's guests: (machine, name, reason)
 SKIP_ALLOWED = [
     ("q35-8-acpi-cpufreq", "the last CPU is refused",
@@ -195,73 +174,6 @@ class Report:
         return 1 if self.failed or not self.passed else 0
 
 
-def _checkpatch(patch):
-    """What checkpatch --strict says about a patch, '' if it is content, which
-    is remembered: the answer depends on the patch, the base and the lists
-    above."""
-    known = cache_dir() / "checked" / digest(
-        patch, kernels.tree_of("base"), repr(CHECKPATCH_IGNORE),
-        repr(CHECKPATCH_EXCEPT))
-    if known.exists():
-        return ""
-    r = subprocess.run(
-        ["perl", LINUX / "scripts/checkpatch.pl", "--strict", "--terse",
-         "--show-types", "--showfile", "--color=never", f"--root={LINUX}",
-         f"--ignore={','.join(CHECKPATCH_IGNORE)}", "-"],
-        cwd=LINUX, capture_output=True, text=True, input=patch.read_text(),
-        env={**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:"
-             + os.environ["PATH"]})
-    said = [x for x in r.stdout.splitlines() if not any(
-        re.search(e, x) for e, _ in CHECKPATCH_EXCEPT)]
-    # totals end what it says, if there is something to say; tracebacks of its
-    # own helpers must not pass as a clean result
-    if "Traceback" not in r.stderr and (
-            r.returncode == 0 and not said or r.returncode == 1
-            and len(said) == 1 and said[0].endswith("lines checked")):
-        known.parent.mkdir(exist_ok=True)
-        known.touch()
-        return ""
-    return "\n".join(said) + r.stderr or f"it ended with {r.returncode}"
-
-
-def _title(patch):
-    """The subject as git am and mail readers see it: all of the first
-    paragraph where no empty line comes after the first."""
-    return " ".join(email.message_from_bytes(
-        patch.read_bytes())["subject"].split())
-
-
-def check_patches(rep):
-    """checkpatch --strict on every patch; the series applies; the round
-    trip is exact."""
-    patches = series.patch_files()
-    with step(f"checkpatch on {len(patches)} patches", 110):
-        found = boot.side_by_side(_checkpatch, [(p,) for p in patches],
-                                  os.cpu_count() or 1)
-    for p, said in zip(patches, found):
-        rep.add(f"checkpatch: {p.name}", not said, said)
-    long = [f"{p.name}: {len(_title(p))} characters" for p in patches
-            if len(_title(p)) > TITLE_MAX]
-    rep.add(f"series: titles have at most {TITLE_MAX} characters", not long,
-            "no empty line after the title?\n" + "\n".join(long))
-    with locked("kernel-bisect"), step("the series on a fresh base", 30):
-        tree = kernels.slot("bisect")
-        try:
-            kernels.checkout(
-                "bisect", git("rev-parse", "base^{commit}", cwd=LINUX).strip())
-            series.apply(tree)
-            same = kernels.tree_of("HEAD", tree) == kernels.tree_of(
-                "HEAD", LINUX)
-            rep.add(f"series: {len(patches)} patches apply with git am",
-                    same, "the result differs from linux/: 'make patches' or "
-                    "'make tree'")
-        except LabError as e:
-            rep.add("series: applies with git am", False, e)
-    diff = series.round_trip()
-    rep.add("series: make tree, make patches leaves no difference",
-            not diff, ", ".join(diff))
-
-
 def check_builds(rep, arches, profile=""):
     """The tip builds, without warnings; returns {arch: image}."""
     images = {}
@@ -295,84 +207,6 @@ def check_debug_builds(rep, arches, t0):
             continue
         images |= check_builds(rep, [a], "debug")
     return images
-
-
-def compiled_paths(a, b):
-    """The files that differ between two commits of linux/ and can change a
-    kernel build."""
-    out = git("diff", "--name-only", a, b, cwd=LINUX).split()
-    return [f for f in out if not f.startswith(("Documentation/", "tools/"))
-            and f not in ("MAINTAINERS", "CREDITS")]
-
-
-def compile_commit(commit, arches, limit=None, image=None):
-    """Build one commit for the architectures in the checkout 'bisect';
-    raises LabError when it fails and TimeoutError after limit seconds. What
-    was built without a warning before, by content, is not built again, unless
-    the kernel is wanted: the directory 'image' gets it."""
-    end = time.monotonic() + limit if limit else None
-    seen = cache_dir() / "compiled"
-    seen.mkdir(exist_ok=True)
-    keys = {a: seen / kernels.build_key(commit, a) for a in arches}
-    arches = [a for a in arches if image or not keys[a].exists()]
-    if not arches:
-        return
-    with locked("kernel-bisect"):
-        src = kernels.checkout("bisect", commit)
-        for a in arches:
-            out = src / kernels.output_name(a)
-            log = cache_dir() / "logs" / f"bisect-{a}.log"
-            log.parent.mkdir(exist_ok=True)
-            log.write_bytes(b"")
-            kernels.configure(src, out, a, "", log)
-            left = end - time.monotonic() if end else None
-            if left is not None and left <= 0:
-                raise TimeoutError
-            _, text = run(kernels.make_cmd(src, out, a, ARCHES[a]["image"],
-                                           extra=["LOCALVERSION=-bisect"]),
-                          env=kernels.make_env(), log=log, limit=left)
-            warn = kernels.warnings_in(text)
-            if warn:
-                raise LabError(f"{a}: {warn[0]}")
-            if image:
-                # who gets the lock next may build another commit there
-                shutil.copy2(out / ARCHES[a]["path"], image / "kernel")
-            keys[a].touch()
-
-
-def check_each_patch(rep, arches, budget):
-    """Compile single patches, newest first, for as long as the budget, a
-    function that returns seconds, goes. What touches no compiled file is the
-    same build as its neighbour."""
-    commits = git("rev-list", "base..HEAD", cwd=LINUX).split()
-    if not commits:
-        return
-    t0, budget = time.monotonic(), budget()
-    # the tip is what check_builds compiles
-    for a in arches:
-        kernels.build("patched", a)
-    done, built, last = 1, 0, commits[0]
-    with step("single patches, newest first"):
-        for c in commits[1:]:
-            if compiled_paths(c, last):
-                left = budget - (time.monotonic() - t0)
-                if left < 30:
-                    break
-                subject = git("show", "-s", "--format=%s", c, cwd=LINUX).strip()
-                try:
-                    compile_commit(c, arches, left)
-                except TimeoutError:
-                    break
-                except LabError as e:
-                    rep.add(f"build after: {subject}", False, e)
-                    last, done = c, done + 1
-                    continue
-                rep.add(f"build after: {subject}", True)
-                built += 1
-            last, done = c, done + 1
-    print(f"      {done} of {len(commits)} patches stand on a build that was "
-          f"made ({built} made apart from the tip; all: make bisect-check)",
-          flush=True)
 
 
 def add_ktap(rep, where, text, what):
@@ -433,18 +267,19 @@ def run_all(rep, todo):
         b.report(rep)
 
 
-def _machine(arch, smt8=False, **kw):
+def guest_machine(arch, smt8=False, **kw):
+    """The machine that an architecture is booted on in make test."""
     type_, cpus, threads = (
         BOOTS_SMT8 if smt8 or os.environ.get("FULL") else BOOTS)[arch]
     if arch == "x86_64":
         kw["idle"] = kw["freq"] = "acpi"    # idle states and cpufreq to test
-    return machine.topology(type_, cpus, threads, **kw)
+    return vm.topology(type_, cpus, threads, **kw)
 
 
 def boots(images):
     """The patched kernels boot; selftests, KUnit, SMT and its counts."""
     for arch, image in images.items():
-        m = _machine(arch, append="kunit.autorun=1")
+        m = guest_machine(arch, append="kunit.autorun=1")
         yield Boot(m.name(), m, image, JOB_SELFTESTS % quick() + JOB_SMT,
                    _judge_boot, 5400 if os.environ.get("FULL") else 1800)
 
@@ -502,7 +337,7 @@ def sysfs_boots(images):
                     "\n".join(diff))
     for arch, image in images.items():
         for append in SYSFS_BOOTS:
-            m = _machine(arch, smt8=True, append=append)
+            m = guest_machine(arch, smt8=True, append=append)
             yield Boot("-".join([m.name(), "sysfs",
                                  *re.findall(r"\w+", append)]), m, image,
                        JOB_SYSFS, judge, 600)
@@ -517,7 +352,7 @@ def debug_boots(images):
         rep.add(f"{m.name()}-debug: all CPUs are online at the end",
                 [len(bench.cpulist(x)) for x in online] == [m.cpus], online)
     for arch, image in images.items():
-        m = _machine(arch)
+        m = guest_machine(arch)
         yield Boot(f"{m.name()}-debug", m, image, JOB_DEBUG % quick(), judge,
                    3000)
 
@@ -567,6 +402,7 @@ def main(a):
         if p not in PARTS:
             raise LabError(f"unknown ONLY '{p}'; use some of: "
                            + ", ".join(PARTS))
+    from . import perpatch
     arches = [check_arch(a.arch)] if a.arch else list(ARCHES)
     t0 = time.monotonic()
     rep = Report()
@@ -587,7 +423,7 @@ def main(a):
             rep.add(f"{name}: runs to its end", False, e)
             return None
 
-    part("patches", check_patches, rep)
+    part("patches", patchcheck.check_patches, rep)
     if {"builds", "boots", "sysfs"} & set(parts):
         images = check_builds(rep, arches)
     debug = part("debug", check_debug_builds, rep, arches, t0) or {}
@@ -602,50 +438,7 @@ def main(a):
             run_all(rep, todo)
     except LabError as e:
         rep.add("boots run to their end", False, e)
-    part("each", check_each_patch, rep, arches, lambda: min(
+    part("each", perpatch.check_each_patch, rep, arches, lambda: min(
         PER_PATCH_BUDGET, whole - (time.monotonic() - t0)))
     say(f"   tests took {human(time.monotonic() - t0)}")
-    return rep.finish()
-
-
-class BisectReport(Report):
-    """Goes to out/bisect.ktap."""
-    ktap = "bisect.ktap"
-
-
-def bisect(arches):
-    """Build and boot the architectures after every patch. What was done
-    is remembered by content, so that a run which was ended goes on."""
-    state_file = cache_dir() / "bisect.json"
-    try:
-        state = json.loads(state_file.read_text())
-    except (OSError, ValueError):
-        state = {}
-    commits = git("rev-list", "--reverse", "base..HEAD", cwd=LINUX).split()
-    rep = BisectReport()
-    for i, c in enumerate(commits, 1):
-        subject = git("show", "-s", "--format=%s", c, cwd=LINUX).strip()
-        for arch in arches:
-            key = digest(kernels.tree_of(c), arch,
-                         kernels.compiler(arch), *kernels.fragments(arch))
-            name = f"{i}/{len(commits)} {arch}: {subject}"
-            if state.get(key) == "ok":
-                rep.add(name + " (done before)", True)
-                continue
-            try:
-                with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
-                    img = pathlib.Path(tmp)
-                    with step(f"build {name}", 480):
-                        compile_commit(c, [arch], image=img)
-                    m = _machine(arch, smt8=True)
-                    r = boot.run_job(m, img, JOB_SMT, limit=600,
-                                     name=f"bisect-{i}-{m.name()}")
-                if r.status:
-                    raise LabError(f"the job ended with {r.status}")
-            except LabError as e:
-                rep.add(name, False, e)
-                continue
-            state[key] = "ok"
-            write_atomic(state_file, json.dumps(state))
-            rep.add(name, True)
     return rep.finish()

@@ -10,7 +10,7 @@ import re
 import shutil
 from dataclasses import dataclass
 
-from . import boot, check, console, kernels, matrix
+from . import boot, check, console, kernels, portability
 from .common import (OUT, TOP, LabError, cache_dir, locked, need_space, run,
                      say, step)
 from .source import APT
@@ -27,7 +27,7 @@ LIMIT = 600                     # seconds, for a boot
 class Foreign:
     """One kernel: 'cc' are flags for the init, 'image' is in the build
     directory, 'qemu' what boots it, 'packages' where that is."""
-    config: matrix.Config
+    config: portability.Config
     cc: tuple
     image: str
     qemu: tuple
@@ -36,13 +36,13 @@ class Foreign:
 
 
 FOREIGN = (
-    Foreign(matrix.Config(
+    Foreign(portability.Config(
         "riscv64-small", "riscv", "allnoconfig", SMALL + " MMU=y 64BIT=y "
         "NR_CPUS=8 RISCV_SBI=y SERIAL_8250=y SERIAL_8250_CONSOLE=y "
         "SERIAL_OF_PLATFORM=y"), (), "arch/riscv/boot/Image",
         ("qemu-system-riscv64", "-M", "virt", "-smp", "8"), "ttyS0",
         ("qemu-system-riscv", "opensbi")),
-    Foreign(matrix.Config(
+    Foreign(portability.Config(
         "ppc64be-small", "powerpc", "allnoconfig", SMALL + " PPC64=y "
         "PPC_BOOK3S_64=y CPU_BIG_ENDIAN=y PPC_PSERIES=y NR_CPUS=16 "
         "PPC_OF_BOOT_TRAMPOLINE=y "
@@ -63,7 +63,7 @@ class Report(check.Report):
     ktap = "foreign.ktap"
 
 
-class Build(matrix.Build):
+class Build(portability.Build):
     """One small kernel with its init."""
 
     def __init__(self, f, src):
@@ -95,7 +95,7 @@ class Build(matrix.Build):
         return image
 
     def configure(self, strict=True):
-        self.cfg = matrix.Config(
+        self.cfg = portability.Config(
             self.f.config.name, self.f.config.arch, self.f.config.target,
             f'{self.f.config.options} INITRAMFS_SOURCE="{self.files}"')
         super().configure(strict)
@@ -152,7 +152,7 @@ def boot_one(f, image, append):
 
 def one(rep, f):
     """Build a kernel and boot it in all ways."""
-    matrix.install({f.config.arch})
+    portability.install({f.config.arch})
     install(f)
     with step(f"kernel {f.config.name}", 180), locked("kernel-patched"):
         build = Build(f, kernels.checkout(

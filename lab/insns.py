@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 import time
 
-from . import boot, common, kernels, machine
+from . import boot, common, kernels, vm
 from .common import (OUT, TOP, LabError, cache_dir, digest, human, run, say,
                      write_atomic)
 
@@ -211,7 +211,7 @@ def main(m):
     doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
            "arch": m.arch, "machine": m.type, "cpus": m.cpus,
            "threads": m.threads, "nodes": m.nodes, "accel": m.accel,
-           "qemu": machine.qemu_version(m.arch),
+           "qemu": vm.qemu_version(m.arch),
            "kernels": {v: run_one(m, v, images[v]) for v in kernels.VARIANTS}}
     record(doc, OUT / "insns")
     print("\n" + table(doc), flush=True)

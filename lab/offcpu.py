@@ -9,7 +9,7 @@ import textwrap
 import time
 from xml.sax.saxutils import escape
 
-from . import boot, common, kernels, machine
+from . import boot, common, kernels, vm
 from .common import OUT, TOP, LabError, human, say, write_atomic
 
 JOB = TOP / "bench" / "offcpu.sh"
@@ -250,7 +250,7 @@ def main(m):
     doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
            "arch": m.arch, "machine": m.type, "cpus": m.cpus,
            "threads": m.threads, "nodes": m.nodes, "accel": m.accel,
-           "qemu": machine.qemu_version(m.arch), "bcc": ", ".join(bcc),
+           "qemu": vm.qemu_version(m.arch), "bcc": ", ".join(bcc),
            "kernels": runs}
     record(doc, OUT / "offcpu")
     print("\n" + table(doc), flush=True)

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 
-from . import boot, check, kernels, machine
+from . import boot, check, kernels, vm
 from .common import (LINUX, LabError, cache_dir, fresh_dir, need_space, run,
                      say, step)
 
@@ -99,7 +99,7 @@ def main():
         data = runner(image, tmp).read_bytes()
         disk.write(data + b"\0" * (-len(data) % 4096))
         disk.flush()
-        m = machine.topology("q35", 8, 2)
+        m = vm.topology("q35", 8, 2)
         m = dataclasses.replace(m, options=(
             *m.options, "-drive", f"if=none,id=next,file={disk.name},"
             "format=raw", "-device", "virtio-blk-pci,drive=next,serial=next"))

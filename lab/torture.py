@@ -12,7 +12,7 @@ import re
 import tempfile
 import time
 
-from . import bench, boot, check, console, kernels, ktap, machine
+from . import bench, boot, check, console, kernels, ktap, vm
 from .common import (LINUX, OUT, TOP, LabError, check_arch, check_profile,
                      human, say, write_atomic)
 
@@ -299,7 +299,7 @@ def one(p, image, limit):
     """Run one boot; add to p what became of it."""
     kernel = p["what"] in KERNEL
     acpi = "acpi" if p["machine"] == "q35" else ""
-    m = machine.topology(p["machine"], p["cpus"], p["threads"],
+    m = vm.topology(p["machine"], p["cpus"], p["threads"],
                          accel=p["accel"], idle=acpi, freq=acpi)
     append = f"{APPEND} {p.get('tree03', '')} {p['append']}"
     if "torture" in image.name:

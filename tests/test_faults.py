@@ -8,7 +8,7 @@ import pexpect
 import pytest
 
 from conftest import TOP
-from lab import boot, check, kernels, machine
+from lab import boot, check, kernels, vm
 from lab.common import LabError
 
 
@@ -18,7 +18,7 @@ def image():
 
 
 def run(image, job, **kw):
-    m = machine.topology("q35", 2)
+    m = vm.topology("q35", 2)
     kw.setdefault("limit", 120)
     return boot.run_job(m, image, job, name="fault", expect_crash=True, **kw)
 
@@ -84,7 +84,7 @@ file kselftest /tmp/o
 def test_qmp_plugs_a_core_in_and_out():
     """device_add and device_del of a pseries core, which the kernel brings
     online and takes offline by itself (DLPAR)."""
-    m = machine.topology("pseries", 8, accel="mttcg", spare=1)
+    m = vm.topology("pseries", 8, accel="mttcg", spare=1)
     name = "power10_v2.0-spapr-cpu-core"
 
     def host(q, records):

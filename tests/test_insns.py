@@ -9,7 +9,7 @@ import pytest
 from conftest import TOP
 from lab import insns, kernels
 from lab.common import LabError
-from lab.machine import Machine
+from lab.vm import Machine
 
 MAP = ("ffffffff81000000 T _text\n"
        "ffffffff81000100 t mt_find\n"

@@ -17,18 +17,18 @@ import pytest
 from conftest import TOP
 from lab import __main__ as main
 from lab import (bench, boot, check, common, console, guest, kernels, ktap,
-                 machine, series)
+                 perpatch, vm)
 from lab.common import LabError
 
 
 # ---- machines -----------------------------------------------------------
 
 def test_topology():
-    m = machine.topology("pseries", 32)
+    m = vm.topology("pseries", 32)
     assert (m.sockets, m.cores, m.threads, m.nodes) == (2, 2, 8, 2)
-    m = machine.topology("q35", 6)
+    m = vm.topology("q35", 6)
     assert (m.sockets, m.cores, m.threads, m.cpus) == (1, 3, 2, 6)
-    assert machine.topology("pseries", 1).threads == 1
+    assert vm.topology("pseries", 1).threads == 1
 
 
 @pytest.mark.parametrize("kind, cpus, threads, says", [
@@ -44,7 +44,7 @@ def test_topology():
     ("vax", 8, 0, "unknown MACHINE")])
 def test_topology_that_does_not_fit(kind, cpus, threads, says):
     with pytest.raises(LabError, match=says) as e:
-        machine.topology(kind, cpus, threads)
+        vm.topology(kind, cpus, threads)
     assert "\n" not in str(e.value)
 
 
@@ -53,7 +53,7 @@ def test_topology_that_does_not_fit(kind, cpus, threads, says):
     ("3", "NODES=3 does not divide")])
 def test_nodes_that_do_not_fit(nodes, says):
     with pytest.raises(LabError, match=says):
-        machine.topology("pseries", 16, 0, nodes)
+        vm.topology("pseries", 16, 0, nodes)
 
 
 @pytest.mark.parametrize("cpus", ["0", "-8", "x", "\u00b2"])
@@ -64,30 +64,30 @@ def test_bench_with_no_number_of_cpus(monkeypatch, cpus):
 
 
 def test_numa_covers_every_cpu_and_all_memory():
-    m = machine.topology("pseries", 32)
-    args = machine.command(m, "k", "r", "l", "j", "res", "q")
+    m = vm.topology("pseries", 32)
+    args = vm.command(m, "k", "r", "l", "j", "res", "q")
     assert sum(a.startswith("cpu,node-id=") for a in args) == 4
     mem = [a for a in args if a.startswith("memory-backend-ram")]
     assert sum(int(a.split("size=")[1][:-1]) for a in mem) == m.memory
 
 
 def test_kvm_only_where_it_works(monkeypatch):
-    monkeypatch.setattr(machine, "kvm_usable", lambda arch: False)
+    monkeypatch.setattr(vm, "kvm_usable", lambda arch: False)
     with pytest.raises(LabError, match="no usable KVM"):
-        machine.check_accel("kvm", "x86_64")
+        vm.check_accel("kvm", "x86_64")
     with pytest.raises(LabError, match="unknown ACCEL"):
-        machine.check_accel("xen", "x86_64")
+        vm.check_accel("xen", "x86_64")
 
 
 def test_old_or_missing_qemu(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match="not installed"):
-        machine.qemu_version("x86_64")
+        vm.qemu_version("x86_64")
     fake = tmp_path / "qemu-system-x86_64"
     fake.write_text("#!/bin/sh\necho QEMU emulator version 7.2.17\n")
     fake.chmod(0o755)
     with pytest.raises(LabError, match="10 or newer"):
-        machine.qemu_version("x86_64")
+        vm.qemu_version("x86_64")
 
 
 # ---- console ------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_long_names_are_wrapped_on_the_terminal_only(out, capsys):
 
 def test_a_run_that_is_ended_leaves_no_result_of_another(out, capsys):
     check.Report().finish()
-    bisect = check.BisectReport()
+    bisect = perpatch.BisectReport()
     assert (out / "test.ktap").exists()
     check.Report()
     assert not (out / "test.ktap").exists()
@@ -389,7 +389,7 @@ def test_unknown_scenario_and_wrong_file(monkeypatch, tmp_path):
 
 def test_wrong_number_of_cpus_online_is_an_error():
     s = bench.load("smt")
-    m = machine.topology("q35", 8)
+    m = vm.topology("q35", 8)
     bench._check_sample(s, m, {"op": "SMT off", "online": "0,2,4,6"})
     with pytest.raises(LabError, match="online, not 4"):
         bench._check_sample(s, m, {"op": "SMT off", "online": "0-7"})
@@ -461,23 +461,6 @@ def test_what_takes_in_other_files_is_not_cached(tmp_path, name, text, cached):
         ["cc.sh", "gcc", "-c", src], text=True,
         env={"PATH": f"{tmp_path}:{TOP / 'lab'}:{os.environ['PATH']}"})
     assert out == ("ccache " if cached else "") + f"gcc -c {src}\n"
-
-
-def test_a_dying_checkpatch_is_no_success(monkeypatch, tmp_path):
-    p = tmp_path / "p.patch"
-    monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(check.kernels, "tree_of", lambda c: "tree")
-    for i, (status, out, good) in enumerate(((-9, "", False), (0, "", True), (
-            -9, "total: 0 errors, 9 lines checked\n", False), (
-            1, "total: 0 errors, 0 warnings, 0 checks, 9 lines checked\n",
-            True))):
-        p.write_text(f"{i // 2}")
-        monkeypatch.setattr(check.subprocess, "run", lambda *a, **k:
-                            subprocess.CompletedProcess(a, status, out, ""))
-        assert (check._checkpatch(p) == "") == good
-    # what was good is not asked for again
-    monkeypatch.delattr(check.subprocess, "run")
-    assert check._checkpatch(p) == ""
 
 
 @pytest.fixture
@@ -562,70 +545,11 @@ def test_a_boot_that_breaks_is_a_failure_of_its_own(monkeypatch, tmp_path,
     monkeypatch.setattr(check.guest, "rootfs", lambda a: None)
     monkeypatch.setattr(check.guest, "lab_disk", lambda a: None)
     rep, judged = check.Report(), []
-    m = machine.topology("q35", 2)
+    m = vm.topology("q35", 2)
     check.run_all(rep, [check.Boot(i, m, i, "", lambda *a: judged.append(a), 9)
                         for i in ("bad", "good")])
     assert (rep.passed, rep.failed, len(judged)) == (1, 1, 1)
     assert "no more files" in capsys.readouterr().out
-
-
-def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):
-    """The image of a commit that was compiled before must not be taken from
-    what was built last, nor from what others build then."""
-    made = []
-    (tmp_path / "image").mkdir()
-    kernel = tmp_path / ".o-x86_64" / "arch" / "x86" / "boot" / "bzImage"
-    kernel.parent.mkdir(parents=True)
-
-    @contextlib.contextmanager
-    def locked(name):
-        yield
-        kernel.write_text("of another commit")
-    monkeypatch.setattr(check, "locked", locked)
-    monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(check.kernels, "build_key", lambda c, a: "key")
-    monkeypatch.setattr(check.kernels, "checkout", lambda s, c: tmp_path)
-    monkeypatch.setattr(check.kernels, "configure", lambda *a: None)
-    monkeypatch.setattr(check, "run", lambda *a, **k: (
-        made.append(a), kernel.write_text("built")) and (0, ""))
-    (tmp_path / "compiled").mkdir()
-    (tmp_path / "compiled" / "key").touch()
-    check.compile_commit("c", ["x86_64"])
-    assert not made
-    check.compile_commit("c", ["x86_64"], image=tmp_path / "image")
-    assert len(made) == 1
-    assert (tmp_path / "image" / "kernel").read_text() == "built"
-
-
-def test_bisect_goes_on_where_it_was_ended(toy, monkeypatch, tmp_path,
-                                           capsys):
-    """What was built and booted is not done again; what failed is."""
-    monkeypatch.setattr(check, "LINUX", toy.linux)
-    monkeypatch.setattr(check, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(check.kernels, "LINUX", toy.linux)
-    monkeypatch.setattr(check.kernels, "compiler", lambda a: "cc")
-    monkeypatch.setattr(check, "compile_commit", lambda *a, **k: None)
-    monkeypatch.setattr(check.Report, "finish", lambda self: self.failed)
-    series.make_tree(toy.src)
-    for n in (5, 15):
-        lines = (toy.linux / "core.c").read_text().splitlines(True)
-        lines[n] = f"changed {n}\n"
-        toy.commit("core.c", "".join(lines), f"core: Change line {n}")
-    booted, broken = [], ["bisect-2-q35-8-acpi-cpufreq"]
-
-    def run_job(m, img, job, limit, name):
-        booted.append(name)
-        if name in broken:
-            raise LabError("it died")
-        return boot.Result()
-    monkeypatch.setattr(check.boot, "run_job", run_job)
-    monkeypatch.setattr(boot.Result, "status", 0, raising=False)
-    assert check.bisect(["x86_64"]) == 1 and len(booted) == 2
-    broken.clear()
-    booted.clear()
-    assert check.bisect(["x86_64"]) == 0
-    assert booted == ["bisect-2-q35-8-acpi-cpufreq"]
-    assert "core: Change line 5 (done before)" in capsys.readouterr().out
 
 
 def test_run_tells_the_command_and_ends_it():
@@ -657,53 +581,53 @@ def test_a_full_disk_stops_no_program_that_has_a_log():
 
 
 @pytest.fixture
-def vm(monkeypatch, tmp_path):
+def guest_vm(monkeypatch, tmp_path):
     """run_job() as a function of a shell script, which it runs in place of
     QEMU: $rec is the file of records, $qmp QMP's socket."""
     monkeypatch.setattr(boot, "OUT", tmp_path)
     monkeypatch.setattr(boot.guest, "rootfs", lambda *a: None)
     monkeypatch.setattr(boot.guest, "lab_disk", lambda a: None)
-    monkeypatch.setattr(machine, "qemu_version", lambda a: "10")
+    monkeypatch.setattr(vm, "qemu_version", lambda a: "10")
 
     def run_job(script, **kw):
-        monkeypatch.setattr(machine, "command", lambda *a: [
+        monkeypatch.setattr(vm, "command", lambda *a: [
             "sh", "-c", f"rec={a[5]} qmp={a[6]}; {script}"])
         kw.setdefault("limit", 20)
-        return boot.run_job(machine.topology("q35", 2), tmp_path, "",
+        return boot.run_job(vm.topology("q35", 2), tmp_path, "",
                             name="vm", **kw)
     return run_job
 
 
 @pytest.mark.parametrize("socket", ["touch $qmp", "true"])
-def test_a_host_side_without_qemu_is_no_hang(vm, monkeypatch, socket):
+def test_a_host_side_without_qemu_is_no_hang(guest_vm, monkeypatch, socket):
     pause = time.sleep
     monkeypatch.setattr(boot.time, "sleep", lambda s: pause(s / 10))
     with pytest.raises(LabError, match="QEMU does not answer") as e:
-        vm(f"{socket}; sleep 60", host=lambda q, records: None)
+        guest_vm(f"{socket}; sleep 60", host=lambda q, records: None)
     assert not isinstance(e.value, boot.BootFailed)
 
 
-def test_what_ends_qemu_is_told_not_what_its_host_side_makes_of_it(vm, capsys):
+def test_what_ends_qemu_is_told_not_what_its_host_side_makes_of_it(guest_vm, capsys):
     with pytest.raises(boot.BootFailed, match="ended early .QEMU status 7"):
-        vm("echo bad option; exit 7", host=lambda q, records: None)
+        guest_vm("echo bad option; exit 7", host=lambda q, records: None)
     assert "bad option" in capsys.readouterr().err
 
 
-def test_what_the_host_side_finds_in_the_end_is_not_lost(vm, monkeypatch):
+def test_what_the_host_side_finds_in_the_end_is_not_lost(guest_vm, monkeypatch):
     def host(q, records):
         while not records():
             time.sleep(0.1)
         raise LabError("it is not as it should be")
     monkeypatch.setattr(boot, "Qmp", lambda path: contextlib.ExitStack())
     with pytest.raises(LabError, match="not as it should be"):
-        vm("touch $qmp; sleep 1;" + END, host=host)
+        guest_vm("touch $qmp; sleep 1;" + END, host=host)
 
 
-def test_what_is_no_record_is_left_out(vm):
+def test_what_is_no_record_is_left_out(guest_vm):
     lines = ("1", "null", "[]", '"t"', "{}", '{"t": "file"}', '{"t": "fi',
              '{"t": "file", "name": "a", "base64": 1}',
              '{"t": "file", "name": "b", "base64": "eA=="}', '{"t": "note"}')
-    r = vm("".join(f"echo '{x}' >> $rec;" for x in lines)
+    r = guest_vm("".join(f"echo '{x}' >> $rec;" for x in lines)
            + END)
     assert r.files == {"b": b"x"} and r.of("note") == [{"t": "note"}]
     assert [x["t"] for x in r.records] == ["note", "end"]
@@ -716,13 +640,13 @@ END = """echo '{"t": "end", "status": "0"}' >> $rec;"""
     (END, "vm: console: .*vm.log, which is not whole: .*No space left"),
     ("echo 'BUG: no'; sleep 60", "complained: BUG: no.* not whole"),
     ("yes | head -c 200000;", "ended early .* not whole")])
-def test_a_full_disk_hides_nothing_of_a_guest(vm, tmp_path, monkeypatch,
+def test_a_full_disk_hides_nothing_of_a_guest(guest_vm, tmp_path, monkeypatch,
                                               capsys, script, says):
     (tmp_path / "console").mkdir()
     (tmp_path / "console" / "vm.log").symlink_to("/dev/full")
     monkeypatch.setattr(boot, "_AFTER_SPLAT", 1)
     with pytest.raises(boot.BootFailed, match=says) as e:
-        vm("echo hello; " + script)
+        guest_vm("echo hello; " + script)
     assert e.value.result.console.startswith("hello\n")
     assert not e.value.result.timed_out
 
@@ -771,12 +695,12 @@ def test_a_file_that_makes_trouble_is_named(error, says):
     assert r.returncode == 1 and r.stderr.startswith(says)
 
 
-def test_who_runs_into_the_limit_is_told_of_it(monkeypatch, vm, tmp_path,
+def test_who_runs_into_the_limit_is_told_of_it(monkeypatch, guest_vm, tmp_path,
                                                capsys):
     script = ["sleep 60"]
     monkeypatch.setattr(main, "_tree", lambda a: None)
     monkeypatch.setattr(kernels, "build", lambda *a: tmp_path)
-    monkeypatch.setattr(machine, "command", lambda *a: ["sh", "-c", *script])
+    monkeypatch.setattr(vm, "command", lambda *a: ["sh", "-c", *script])
     args = argparse.Namespace(
         arch="", profile="", machine="", cpus="", threads="", nodes="",
         accel="icount", variant="patched", append="", limit="1",

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import check, kernels
+from . import check, kernels, perpatch
 from .common import (LINUX, LabError, cache_dir, git, locked, need_space, run,
                      say, step)
 
@@ -299,7 +299,7 @@ def with_includers(src, files):
 def sources(src, base, commit):
     """(touched source files and the users of changed declarations, new
     names)."""
-    touched = set(check.compiled_paths(base, commit))
+    touched = set(perpatch.compiled_paths(base, commit))
     new, changed = from_diff(git("diff", "-U99999", base, commit, "--",
                                  "*.[chS]", ":!tools", cwd=LINUX))
     if changed:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from . import bench, boot, check, console, guest, kernels, machine
+from . import bench, boot, check, console, guest, kernels, vm
 from .common import (ARCHES, LINUX, TOP, LabError, check_arch, ending, human,
                      say, step, write_atomic)
 
@@ -1361,7 +1361,7 @@ class Case:
     names of the results it must give. Where it is not as told, that is a
     failure, and so is a result that is missing."""
     name: str
-    machine: machine.Machine
+    machine: vm.Machine
     job: str
     results: tuple
     vars: dict = dataclasses.field(default_factory=dict)
@@ -1377,7 +1377,7 @@ class Case:
 def _vm(type_, cpus, threads, *, intc="", **kw):
     if intc:
         kw["options"] = ("-machine", f"ic-mode={intc}")
-    return machine.topology(type_, cpus, threads, **kw)
+    return vm.topology(type_, cpus, threads, **kw)
 
 
 def matrix():

@@ -8,10 +8,10 @@ import tomllib
 import pytest
 
 from conftest import TOP
-from lab import bench, model
+from lab import bench, scale
 from lab.common import LabError
 
-HW = tomllib.loads(model.HARDWARE.read_text())
+HW = tomllib.loads(scale.HARDWARE.read_text())
 
 
 def calls(treatment, way, n):
@@ -37,13 +37,13 @@ def doc(sizes=(8, 16, 32), machine="pseries"):
                 "variant": "patched" if treatment == "patched" else "base",
                 "counts": [{"op": op, "treatment": treatment, "calls":
                             calls(treatment, op[4:], t - t // 8)}
-                           for op in model.OPS]})
+                           for op in scale.OPS]})
     return {"scenario": "smt", "date": "2026-01-01T00:00:00Z", "runs": runs}
 
 
 def record(monkeypatch, path, text):
     path.write_text(text)
-    monkeypatch.setattr(model, "RESULTS", path)
+    monkeypatch.setattr(scale, "RESULTS", path)
 
 
 @pytest.mark.parametrize("sizes", [(8, 16, 32), (8, 16, 32, 64, 128)])
@@ -53,14 +53,14 @@ def test_the_largest_size_is_predicted_and_not_in_the_fit(
     for run in bad["runs"]:
         if run["cpus"] == sizes[-1]:
             run["counts"][0]["calls"]["build_sched_domains"] = 999
-    good, off = (model.fit(d)["pseries", "SMT off", "base"]
+    good, off = (scale.fit(d)["pseries", "SMT off", "base"]
                  for d in (doc(sizes), bad))
     n = sizes[-1] * 7 // 8
     assert good["GP"] == {"a": 1, "b": 2, "predicted": 1 + 2 * n,
                           "measured": 1 + 2 * n}
     assert off["rebuilds"] == {**good["rebuilds"], "measured": 999}
     record(monkeypatch, tmp_path / "smt.json", json.dumps(bad))
-    text = model.report()
+    text = scale.report()
     assert f"{n}/999  !" in text
     assert f"16 CPUs; predicted/measured for {sizes[-1]}" in text \
         or f"64 CPUs; predicted/measured for {sizes[-1]}" in text
@@ -71,24 +71,24 @@ def test_the_largest_size_is_predicted_and_not_in_the_fit(
 def test_formula():
     for (a, b), text in {(0, 0): "0", (1, 0): "1", (0, 1): "N", (1, 2): "1+2N",
                          (-2, .5): "-2+0.5N", (3, -1): "3-1N"}.items():
-        assert model.formula(a, b) == text
+        assert scale.formula(a, b) == text
 
 
 def test_chunks_follow_the_rule_of_the_kernel():
-    assert model.chunks(1680, 10, .01) == [256] * 6 + [144]
-    assert model.chunks(1680, 1000, 1) == [256] + [32] * 44 + [16]
+    assert scale.chunks(1680, 10, .01) == [256] * 6 + [144]
+    assert scale.chunks(1680, 1000, 1) == [256] + [32] * 44 + [16]
     # 256 take 200 ms: half of them next
-    assert model.chunks(600, 72, .5) == [256, 128, 94, 78, 44]
+    assert scale.chunks(600, 72, .5) == [256, 128, 94, 78, 44]
     src = TOP / "linux" / "kernel" / "cpuhp_batch.c"
     if src.exists():
         text = src.read_text()
-        assert re.search(rf"batch_max\b.* = {model.BATCH};", text)
-        assert re.search(rf"CPUHP_CHUNK_NS\s+\({model.BOUND_MS} \*", text)
-        assert re.search(rf"CPUHP_CHUNK_MIN\s+{model.LEAST}U\b", text)
+        assert re.search(rf"batch_max\b.* = {scale.BATCH};", text)
+        assert re.search(rf"CPUHP_CHUNK_NS\s+\({scale.BOUND_MS} \*", text)
+        assert re.search(rf"CPUHP_CHUNK_MIN\s+{scale.LEAST}U\b", text)
 
 
 def test_the_hour_adds_up():
-    m = model.model(doc(), HW)
+    m = scale.model(doc(), HW)
     *others, rebuilds = m["hour"]
     for i, j in ((1, 2), (2, 1)):
         assert sum(t[i] for t in others) + rebuilds[j] == pytest.approx(
@@ -97,8 +97,8 @@ def test_the_hour_adds_up():
     assert m["patched"]["seconds"][1] < m["expedited"][0] < m["bare"]
     assert m["patched"]["whole"][1] < m["patched"]["seconds"][0]
     # what each CPU pays is not paid once for a chunk
-    rows = {r: {"a": 0, "b": 0} for r in model.COUNTS}
-    none, each = (model.estimate(m["unit"], {**rows, "rebuilds": {
+    rows = {r: {"a": 0, "b": 0} for r in scale.COUNTS}
+    none, each = (scale.estimate(m["unit"], {**rows, "rebuilds": {
         "a": 0, "b": b}}, 1680)["whole"][0] for b in (0, 1))
     assert each - none == pytest.approx(1680 * m["unit"]["rebuild"][0])
 
@@ -112,9 +112,9 @@ def test_the_hour_adds_up():
 def test_results_that_do_not_do(monkeypatch, tmp_path, text, error):
     record(monkeypatch, tmp_path / "smt.json", text or "")
     if text is None:
-        model.RESULTS.unlink()
+        scale.RESULTS.unlink()
     with pytest.raises(LabError, match=error):
-        model.report()
+        scale.report()
 
 
 def test_every_unit_cost_names_its_mail():
@@ -123,10 +123,10 @@ def test_every_unit_cost_names_its_mail():
 
 
 def test_the_page_shows_what_the_recorded_results_give():
-    text, page = model.report(), model.PAGE.read_text()
+    text, page = scale.report(), scale.PAGE.read_text()
     assert max(map(len, text.splitlines())) <= 80
-    assert model.in_page(page, "x\n") != page
-    assert model.in_page(page, text) == page, \
+    assert scale.in_page(page, "x\n") != page
+    assert scale.in_page(page, text) == page, \
         "other results were recorded; 'make tables' updates the page"
 
 

@@ -10,10 +10,10 @@ import types
 import pytest
 
 from conftest import TOP
-from lab import boot, common, machine, machines
+from lab import boot, cases, common, vm
 from lab.common import LabError
 
-EVERY = machines.cases(list(common.ARCHES))
+EVERY = cases.cases(list(common.ARCHES))
 GOOD = {"synchronize_rcu_expedited": "1", "stop_machine_cpuslocked": "1",
         "build_sched_domains": "1"}
 
@@ -35,8 +35,8 @@ def bad(monkeypatch, c, r):
     """The names of what fails when a boot of the case gives r."""
     monkeypatch.setattr(boot, "run_job", lambda *a, **kw: r)
     image = types.SimpleNamespace()
-    monkeypatch.setattr(machines, "_disk", lambda c, i, t: (c.machine, {}))
-    return [name for name, ok, _ in machines.run(c, image) if not ok]
+    monkeypatch.setattr(cases, "_disk", lambda c, i, t: (c.machine, {}))
+    return [name for name, ok, _ in cases.run(c, image) if not ok]
 
 
 def test_names_are_unique():
@@ -46,7 +46,7 @@ def test_names_are_unique():
 
 def test_selection():
     def names(only, *arches):
-        return [c.name for c in machines.cases(arches or common.ARCHES, only)]
+        return [c.name for c in cases.cases(arches or common.ARCHES, only)]
     assert all("q35" in n for n in names("", "x86_64"))
     assert names("leak") == ["pseries-8 leak", "q35-4 leak"]
     assert names("powernv9-16,q35-8 suspend", "x86_64") == ["q35-8 suspend"]
@@ -60,32 +60,32 @@ def test_selection():
 
 
 @pytest.mark.parametrize("job", sorted(
-    n for n in dir(machines) if n.startswith("JOB_")))
+    n for n in dir(cases) if n.startswith("JOB_")))
 def test_jobs_are_bash(job):
-    subprocess.run(["bash", "-n"], input=getattr(machines, job), text=True,
+    subprocess.run(["bash", "-n"], input=getattr(cases, job), text=True,
                    check=True, cwd=TOP)
 
 
 def test_every_case_has_a_command_line():
     for c in EVERY:
-        assert machine.command(c.machine, "k", "r", "l", "j", "res", "q")
+        assert vm.command(c.machine, "k", "r", "l", "j", "res", "q")
 
 
 def test_what_was_interrupted_is_no_result(monkeypatch, tmp_path, out):
     recorded = []
-    monkeypatch.setattr(machines.guest, "rootfs", lambda a: None)
-    monkeypatch.setattr(machines.guest, "lab_disk", lambda a: None)
-    monkeypatch.setattr(machines, "run", lambda c, i: [("runs", False, "")])
-    monkeypatch.setattr(machines, "record", lambda *a: recorded.append(
+    monkeypatch.setattr(cases.guest, "rootfs", lambda a: None)
+    monkeypatch.setattr(cases.guest, "lab_disk", lambda a: None)
+    monkeypatch.setattr(cases, "run", lambda c, i: [("runs", False, "")])
+    monkeypatch.setattr(cases, "record", lambda *a: recorded.append(
         (out / "machines.ktap").read_text()))
     monkeypatch.setenv("RECORD", "1")
     ending = threading.Event()
-    monkeypatch.setattr(machines, "ending", ending)
+    monkeypatch.setattr(cases, "ending", ending)
     c = case("q35-8 threads=2")
     images = {c.machine.arch: tmp_path}
 
     def run_all():
-        return machines.run_all(machines.Report(), [c], images, 1)
+        return cases.run_all(cases.Report(), [c], images, 1)
     assert run_all() == 1 and len(recorded) == 1
     # with a plan when there is no more to come
     plan = "KTAP version 1\n1..1\n"
@@ -144,25 +144,25 @@ def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
     def execute(cmd, args):
         said.append(args["command-line"])
         return "no such CPU" if len(said) > 1 else ""
-    monkeypatch.setattr(machines.time, "sleep", lambda s: None)
+    monkeypatch.setattr(cases.time, "sleep", lambda s: None)
     q = types.SimpleNamespace(execute=execute)
     c.host(q, lambda: [{"t": "ready"}])
     assert said[0].startswith("mce -b 0 ")
     with pytest.raises(LabError, match="no such CPU"):
         c.host(q, lambda: [{"t": "ready"}])
     clock = iter(range(0, 1000, 300))
-    monkeypatch.setattr(machines.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(cases.time, "monotonic", lambda: next(clock))
     with pytest.raises(LabError, match="took no CPUs offline"):
         c.host(q, lambda: [])
 
 
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     (tmp_path / "meta.json").write_text('{"tree": "123456789"}')
-    monkeypatch.setattr(machines, "RECORD", tmp_path / "m.json")
-    monkeypatch.setattr(machines, "PAGE", tmp_path / "m.md")
+    monkeypatch.setattr(cases, "RECORD", tmp_path / "m.json")
+    monkeypatch.setattr(cases, "PAGE", tmp_path / "m.md")
     (tmp_path / "m.md").write_text("a\n<!-- machines -->\n<!-- end -->\nb\n")
     c = case("q35-8 suspend")
-    machines.record(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")],
+    cases.record(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")],
                     tmp_path)
     page = (tmp_path / "m.md").read_text()
     assert re.search(r"^q35-8 suspend +1 +1  \S+ 12345$", page, re.M)
@@ -170,7 +170,7 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     assert re.search(r"^q35-4 leak +- +-$", page, re.M)
     assert max(map(len, page.splitlines())) <= 80
     # again, with another end
-    machines.record(c, [("one", True, ""), ("two", True, "")], tmp_path)
+    cases.record(c, [("one", True, ""), ("two", True, "")], tmp_path)
     assert re.search(r"^q35-8 suspend +2 +0 ", (tmp_path / "m.md").read_text(),
                      re.M)
 
@@ -178,7 +178,7 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
 def test_memory_that_grows(monkeypatch):
     c = case("q35-4 leak")
     checks = [(n, "1") for n in c.results]
-    a = {k: "99000" for k in (*machines.LEAK, "ioremaps", "vmallocs",
+    a = {k: "99000" for k in (*cases.LEAK, "ioremaps", "vmallocs",
                               "Free")}
 
     def judged(quarter={}, **more):
@@ -198,7 +198,7 @@ def test_memory_that_grows(monkeypatch):
 
 
 def test_sysfs_is_compared():
-    judge = machines._same({})
+    judge = cases._same({})
 
     def failed(boot_, again):
         r = result()

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from lab import matrix
+from lab import portability
 from lab.common import LabError
 
 DIFF = """diff --git a/include/linux/h.h b/include/linux/h.h
@@ -35,7 +35,7 @@ index 1..2 100644
 
 
 def test_what_a_diff_brings_and_takes_away():
-    new, changed = matrix.from_diff(DIFF)
+    new, changed = portability.from_diff(DIFF)
     assert {"new_call", "cpus"} <= new
     assert not {"known_call", "in_comment", "removed_call"} & new
     assert changed == {"old_call", "other_call", "STATE_GONE"}
@@ -66,11 +66,11 @@ class Fake:
     def frames(self, objects):
         return self.stack
 
-    memory = matrix.Build.memory
+    memory = portability.Build.memory
 
 
 def test_a_name_nobody_defines_or_exports_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(matrix, "grep", lambda *a: {"far.c", "not-here.c"})
+    monkeypatch.setattr(portability, "grep", lambda *a: {"far.c", "not-here.c"})
     b = Fake(tmp_path, {
         "a.o": [("*UND*", 0, "gone"), ("*UND*", 0, "far"), ("*UND*", 0, "old"),
                 ("*UND*", 0, "near")],
@@ -78,7 +78,7 @@ def test_a_name_nobody_defines_or_exports_is_found(tmp_path, monkeypatch):
         "m.o": [("*UND*", 0, "near"), ("*UND*", 0, "far")],
         "far.o": [(".text", 8, "far"),
                   (".export_symbol", 0, "__export_symbol_far")]}, ("m.o",))
-    assert list(matrix.unresolved(b, {"a.o", "b.o", "m.o"},
+    assert list(portability.unresolved(b, {"a.o", "b.o", "m.o"},
                                   {"gone", "far", "near"})) == [
         "a.o: nothing defines gone", "m.o: nothing exports near"]
     assert b.compiled == {"far.o"}
@@ -91,9 +91,9 @@ def test_memory_for_each_cpu_and_stack_frames_have_a_limit(tmp_path):
                     stack={"a.o:f": frame})
     old = build(8, 100)
     for per_cpu, frame, bad in (
-            (8 + matrix.PER_CPU, 100, 0), (9 + matrix.PER_CPU, 100, 1),
-            (8, 100 + matrix.FRAME - 1, 0), (8, 100 + matrix.FRAME, 1)):
-        too_much, lines = matrix.sizes(build(per_cpu, frame), old, {"a.o"},
+            (8 + portability.PER_CPU, 100, 0), (9 + portability.PER_CPU, 100, 1),
+            (8, 100 + portability.FRAME - 1, 0), (8, 100 + portability.FRAME, 1)):
+        too_much, lines = portability.sizes(build(per_cpu, frame), old, {"a.o"},
                                        {"a.o"})
         assert len(too_much) == bad, too_much
         assert lines[0].startswith(f"per CPU: {per_cpu - 8:+d} bytes")
@@ -102,7 +102,7 @@ def test_memory_for_each_cpu_and_stack_frames_have_a_limit(tmp_path):
 
 def test_warnings_compare_between_two_trees(monkeypatch):
     def seen(src, line):
-        return matrix.Build.warnings(types.SimpleNamespace(
+        return portability.Build.warnings(types.SimpleNamespace(
             src=src, log=f"{src}/kernel/cpu.c:{line}:3: warning: unused 'x'\n"
             "make[3]: *** [x.o] Error 1\n"))
     assert seen("/a", 5).keys() == seen("/b", 77).keys()
@@ -111,22 +111,22 @@ def test_warnings_compare_between_two_trees(monkeypatch):
 
 
 def test_configurations():
-    names = [c.name for c in matrix.CONFIGS]
+    names = [c.name for c in portability.CONFIGS]
     assert len(set(names)) == len(names)
-    assert [c.name for c in matrix.chosen("arm64,x86-up")] == [
+    assert [c.name for c in portability.chosen("arm64,x86-up")] == [
         "arm64", "x86-up"]
-    assert matrix.chosen("") == matrix.chosen(None) == list(matrix.CONFIGS)
+    assert portability.chosen("") == portability.chosen(None) == list(portability.CONFIGS)
     with pytest.raises(LabError, match="unknown ONLY 'vax'"):
-        matrix.chosen("arm64,vax")
-    for c in matrix.CONFIGS:
-        assert c.arch in matrix.CROSS
+        portability.chosen("arm64,vax")
+    for c in portability.CONFIGS:
+        assert c.arch in portability.CROSS
         assert all("=" in x for x in c.options.split())
     assert {"arm64", "arm", "riscv", "mips", "s390", "parisc"} <= {
-        c.arch for c in matrix.CONFIGS}
+        c.arch for c in portability.CONFIGS}
 
 
 def test_a_missing_compiler_is_named(monkeypatch):
-    monkeypatch.setattr(matrix.shutil, "which", lambda _: None)
+    monkeypatch.setattr(portability.shutil, "which", lambda _: None)
     monkeypatch.setenv("CPUHP_NO_DEPS", "1")
     with pytest.raises(LabError, match="gcc-aarch64-linux-gnu gcc-riscv64"):
-        matrix.install({"riscv", "arm64"})
+        portability.install({"riscv", "arm64"})

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from conftest import TOP
-from lab import bench, kernels, reports
+from lab import bench, kernels, mailtables
 from lab.common import LabError
 
 
@@ -52,10 +52,10 @@ def test_sections_of_the_mail_are_sums_of_ours():
                 "total": total, "min": "1", "max": "2"}
     run = {"stats": [stat("prepare", "3000000"), stat("kick", "1000000"),
                      stat("online", "7000000")]}
-    got = reports.sections(run, "boot")
+    got = mailtables.sections(run, "boot")
     assert got["prepare*"] == (4.0, 2.0, None, None)
     assert "online*" not in got             # without bringup
-    assert "prepare*" in "\n".join(reports._pair({"x": got}))
+    assert "prepare*" in "\n".join(mailtables._pair({"x": got}))
 
 
 def test_bringup_that_takes_too_long_one_by_one_is_a_dash():
@@ -109,7 +109,7 @@ def test_stop_takes_the_mean_of_all_cpus_and_the_median_of_rounds():
 
 
 def test_domains_and_latency_have_both_kernels_and_theirs():
-    functions = reports.reference("domains")["seconds"]
+    functions = mailtables.reference("domains")["seconds"]
     doc = {"scenario": "x", "title": "T", "report": "domains",
            "clock": "virtual (icount)", "runs": [
                {"machine": "pseries", "cpus": n, "variant": v, "stats": [
@@ -196,7 +196,7 @@ def test_pages_show_the_recorded_results():
             doc = json.loads((bench.RESULTS / f"{name}.json").read_text())
             assert bench.in_readme(text, name, bench.table(doc)) == text
             seen.append(doc.get("report"))
-    assert set(reports.TABLES) <= set(seen)
+    assert set(mailtables.TABLES) <= set(seen)
 
 
 def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
@@ -214,7 +214,7 @@ def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
     assert "one write" in bench.job_text(s, m, "patched")
     only = bench.job_text(s, m, "cpuidle-without")
     assert "one write" not in only and "as_treatment cpuidle-without" in only
-    assert set(reports.TREATMENTS) - {"one write"} == {
+    assert set(mailtables.TREATMENTS) - {"one write"} == {
         "expedited", *bench.variants(s)}
     built = []
     monkeypatch.setattr(kernels, "build",
