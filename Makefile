@@ -12,6 +12,7 @@ VM = $(WHICH) $(if $(PROFILE),--profile '$(PROFILE)') \
 	$(if $(VARIANT),--variant '$(VARIANT)') \
 	$(if $(APPEND),--append '$(APPEND)')
 SRC = $(if $(LINUX),--linux '$(LINUX)')
+REC = $(if $(RECORD),--record)
 
 # the last line of bootstrap is the interpreter; it makes no change when
 # everything is there. Nothing of this is a file that make could compare.
@@ -38,17 +39,17 @@ help:
 	@echo '               [PROFILE=] [APPEND=kernel parameters]'
 	@echo 'make run JOB=  run a bash file in the guest; variables of shell'
 	@echo '               [LIMIT=seconds: then it is ended; 300]'
-	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=]'
+	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=] [ACCEL=]'
+	@echo '               FULL=1: all sizes. RECORD=1, here and for what can be'
+	@echo '               recorded below: keep it in bench/results/, make tables'
 	@echo 'make offcpu    where SMT off and on are blocked: offcputime of bcc on'
-	@echo '               both kernels, side by side; flame graphs [ARCH=]'
-	@echo '               [CPUS=]; docs/offcpu.md; RECORD=1 writes that'
+	@echo '               both kernels, side by side [ARCH=] [CPUS=] [RECORD=1]'
 	@echo 'make insns     in which functions SMT off and on spend instructions, on'
-	@echo '               both kernels, side by side [ARCH=] [CPUS=];'
-	@echo '               docs/insns.md; RECORD=1 writes that'
+	@echo '               both kernels, side by side [ARCH=] [CPUS=] [RECORD=1]'
 	@echo 'make model     how the costs grow, checked on the largest machine that'
 	@echo '               was recorded; an estimate for 1920 CPUs'
-	@echo 'make tables    tables of README.md and docs/, plots: all that is made'
-	@echo '               from bench/results/*.json, without measuring'
+	@echo 'make tables    README.md and docs/ from bench/results/*.json, without'
+	@echo '               measuring; plots in out/results/; what of it is stale'
 	@echo 'make machines  the patched kernel on many machines [ARCH=] [ONLY=]'
 	@echo 'make torture   boots with random hotplug for MINUTES=30 [ARCH=]'
 	@echo '               [PROFILE=debug|kcsan] [SEED=]'
@@ -79,24 +80,25 @@ shell:
 run:
 	$(LAB) run $(SRC) $(VM) $(if $(LIMIT),--limit '$(LIMIT)') '$(JOB)'
 bench:
-	$(LAB) bench $(SRC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
-		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)')
+	$(LAB) bench $(SRC) $(REC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
+		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)') \
+		$(if $(ACCEL),--accel '$(ACCEL)') $(if $(FULL),--full)
 offcpu:
-	$(LAB) offcpu $(SRC) $(WHICH)
+	$(LAB) offcpu $(SRC) $(REC) $(WHICH)
 insns:
-	$(LAB) insns $(SRC) $(WHICH)
+	$(LAB) insns $(SRC) $(REC) $(WHICH)
 model:
-	$(LAB) model
+	$(LAB) model $(SRC)
 tables:
-	$(LAB) tables
+	$(LAB) tables $(SRC)
 test:
 	$(LAB) test $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
 		$(if $(ONLY),--only '$(ONLY)')
 machines:
-	$(LAB) machines $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+	$(LAB) machines $(SRC) $(REC) $(if $(ARCH),--arch '$(ARCH)') \
 		$(if $(ONLY),--only '$(ONLY)')
 torture:
-	$(LAB) torture $(SRC) $(ARGS) \
+	$(LAB) torture $(SRC) $(REC) $(ARGS) \
 		$(if $(MINUTES),--minutes '$(MINUTES)') \
 		$(if $(SEED),--seed '$(SEED)')
 bisect-check:

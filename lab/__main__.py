@@ -106,45 +106,34 @@ def cmd_run(a):
 def cmd_bench(a):
     from . import bench
     _tree(a)
-    bench.main(a.scenario, a.cpus, a.arch)
+    bench.main(a.scenario, a.cpus, a.arch, a.full, a.record, a.accel)
 
 
-def cmd_offcpu(a):
-    from . import offcpu
-    arch = common.check_arch(a.arch or "x86_64")
-    m = _machine(a, arch)
+def cmd_sides(a):
+    """SMT off and on, base and patched side by side."""
+    from . import insns, offcpu
+    m = _machine(a, common.check_arch(a.arch or "x86_64"))
     _tree(a)
-    offcpu.main(m)
-
-
-def cmd_insns(a):
-    from . import insns
-    arch = common.check_arch(a.arch or "x86_64")
-    m = _machine(a, arch)
-    _tree(a)
-    insns.main(m)
+    {"insns": insns, "offcpu": offcpu}[a.cmd].main(m, a.record)
 
 
 def cmd_model(a):
     from . import scale
+    _tree(a)
     scale.main()
 
 
 def cmd_tables(a):
-    """Tables, plots and docs/scale.md from what is recorded."""
-    from . import bench, cases, insns, offcpu, scale, torture
-    bench.tables()
-    scale.record()
-    offcpu.tables()
-    insns.tables()
-    torture.tables()
-    cases.tables()
+    """Everything that shows what is recorded, and what of that is stale."""
+    from . import bench, cases, insns, offcpu, record, scale, torture
+    _tree(a)
+    record.tables((bench, insns, offcpu, scale, torture, cases))
 
 
 def cmd_machines(a):
     from . import cases
     _tree(a)
-    return cases.main(a.arch, a.only)
+    return cases.main(a.arch, a.only, a.record)
 
 
 def cmd_compile_matrix(a):
@@ -179,7 +168,7 @@ def cmd_test(a):
 def cmd_torture(a):
     from . import torture
     _tree(a)
-    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed)
+    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed, a.record)
 
 
 def cmd_bisect(a):
@@ -198,7 +187,7 @@ def main():
         s.set_defaults(func=func)
         s.add_argument("--linux", default=os.environ.get("LINUX", ""))
         for o in opts:
-            if o in ("--force",):
+            if o in ("--force", "--full", "--record"):
                 s.add_argument(o, action="store_true")
             else:
                 s.add_argument(o, default="")
@@ -215,20 +204,22 @@ def main():
     s = add("run", cmd_run, *vm, "--limit")
     s.add_argument("job")
     add("boot", cmd_boot)
-    add("bench", cmd_bench, "--scenario", "--cpus", "--arch")
-    add("offcpu", cmd_offcpu, *which)
-    add("insns", cmd_insns, *which)
+    add("bench", cmd_bench, "--scenario", "--cpus", "--arch", "--accel",
+        "--full", "--record")
+    add("offcpu", cmd_sides, *which, "--record")
+    add("insns", cmd_sides, *which, "--record")
     add("model", cmd_model)
     add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "--only")
-    add("machines", cmd_machines, "--arch", "--only")
+    add("machines", cmd_machines, "--arch", "--only", "--record")
     add("compile-matrix", cmd_compile_matrix, "--only")
     add("foreign", cmd_foreign, "--only")
     add("scx", cmd_scx)
-    add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed")
+    add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed",
+        "--record")
     add("bisect-check", cmd_bisect, "--arch")
     a = p.parse_args()
-    if hasattr(a, "accel"):
+    if hasattr(a, "accel") and a.cmd != "bench":
         a.accel_given = bool(a.accel)
         a.accel = a.accel or "icount"
     if hasattr(a, "variant"):
@@ -236,7 +227,10 @@ def main():
         if a.variant not in ("base", "patched"):
             raise LabError(f"unknown VARIANT '{a.variant}'; use base or "
                            "patched")
-    return a.func(a) or 0
+    status = a.func(a) or 0
+    if getattr(a, "record", False):
+        cmd_tables(a)
+    return status
 
 
 def _term(signum, frame):

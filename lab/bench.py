@@ -2,20 +2,18 @@
 """Scenarios: what is measured, side by side on base, base with
 rcu_expedited=1 and patched; the table, JSON and plot of a run."""
 
+import io
 import json
 import os
-import re
+import shlex
 import statistics
 import threading
-import time
 import tomllib
 
-from . import boot, kernels, mailtables, vm
-from .common import (OUT, TOP, LabError, check_arch, human, say,
-                     write_atomic)
+from . import boot, kernels, mailtables, record, vm
+from .common import TOP, LabError, check_arch, digest, human, ms, say
 
 SCENARIOS = TOP / "bench" / "scenarios"
-RESULTS = TOP / "bench" / "results"
 TREATMENTS = ("base", "expedited", "patched")
 # column -> the functions whose calls it sums (see guest/lib.sh)
 COUNTS = {
@@ -60,17 +58,29 @@ def load(name):
     return s
 
 
-def machines(scenario, cpus=None, arch=None, full=False):
-    """The Machines of a scenario, in its order."""
+def inputs(scenario):
+    """The digest of what defines a result but the kernel's code: the scenario
+    without its title and comments, and the configurations that it boots."""
+    profiles = ("", *scenario.get("profiles", {}).values())
+    arches = sorted({vm.MACHINES[m["type"]]["arch"]
+                     for m in scenario["machine"]})
+    return digest(
+        json.dumps({k: v for k, v in scenario.items()
+                    if k not in ("name", "title")}, sort_keys=True),
+        *(f for a in arches for p in profiles
+          for f in kernels.fragments(a, p)))
+
+
+def machines(scenario, cpus=None, arch=None, full=False, accel=""):
+    """The Machines of a scenario, in its order; accel instead of its own."""
     out = []
     for m in scenario["machine"]:
         if arch and vm.MACHINES[m["type"]]["arch"] != arch:
             continue
         sizes = m["cpus"] + (m.get("more", []) if full else [])
         for n in ([cpus] if cpus and not m.get("fixed") else sizes):
-            accel = vm.check_accel(
-                os.environ.get("ACCEL") or m.get("accel", "icount"),
-                vm.MACHINES[m["type"]]["arch"])
+            how = vm.check_accel(accel or m.get("accel", "icount"),
+                                 vm.MACHINES[m["type"]]["arch"])
             own = {m.get("boot", ""): ""}
             for name, append in scenario.get("boots", own).items():
                 if name in m.get("without", ()):
@@ -78,7 +88,7 @@ def machines(scenario, cpus=None, arch=None, full=False):
                 append = f"{m.get('append', '')} {append}".strip()
                 out.append(vm.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),
-                    accel=accel, append=append, idle=m.get("idle", ""),
+                    accel=how, append=append, idle=m.get("idle", ""),
                     freq=m.get("freq", ""), boot=name,
                     options=tuple(m.get("options", ()))))
     if not out:
@@ -145,18 +155,18 @@ def job_text(scenario, m, variant, treatment="", cycle=None):
     more = [f for fs in scenario.get("counts", {}).values() for f in fs]
     lines = [FIRST] if scenario.get("until") == "first process" else []
     lines += [f"COUNTED_MORE='{' '.join(more)}'", scenario.get("setup", "")]
-    q = lambda s: "'" + s.replace("'", "'\\''") + "'"
     for c in cycles:
         for t in treatments:
             lines.append(f"as_treatment {t}")
             for op in ops:
-                lines.append(
-                    f"timed {q(op['name'])} {t} {c} {run(op)} || "
-                    f"die {q(op['name'] + ' failed: ')}\"$(cat /tmp/timed.err)\"")
+                failed = shlex.quote(f"{op['name']} failed: ")
+                lines.append(f"timed {shlex.quote(op['name'])} {t} {c} "
+                             f"{run(op)} || die {failed}"
+                             '"$(cat /tmp/timed.err)"')
     for t in () if cycle else treatments:
         lines.append(f"as_treatment {t}")
         for op in ops:
-            lines.append(f"counted {q(op['name'])} {t} {run(op)}")
+            lines.append(f"counted {shlex.quote(op['name'])} {t} {run(op)}")
     return "\n".join(lines) + "\n"
 
 
@@ -189,18 +199,35 @@ def _check_sample(scenario, m, rec):
                        f"'{rec['op']}' {got} CPUs are online, not {n}")
 
 
+def run_to_end(m, image, job, name, **kw):
+    """boot.run_job() of a job that is to end well: LabError otherwise."""
+    r = boot.run_job(m, image, job, name=name, **kw)
+    if r.status:
+        raise LabError(f"{name}: the job ended with status {r.status}: "
+                       f"{r.output().strip().splitlines()[-1:]}; console: "
+                       f"{r.console_path}")
+    return r
+
+
+def both(what, m, inputs, run_one, profile=""):
+    """Boot base and patched one after the other with run_one(m, variant,
+    image); the document, with what each returned in 'kernels'."""
+    doc = {"stamp": record.stamp(inputs), "arch": m.arch, "machine": m.type,
+           "cpus": m.cpus, "threads": m.threads, "nodes": m.nodes,
+           "accel": m.accel, "qemu": vm.qemu_version(m.arch)}
+    images = {v: kernels.build(v, m.arch, profile) for v in kernels.VARIANTS}
+    say(f"== {what} on {m.name()}: 2 boots")
+    return doc | {"kernels": {v: record.of_image(i) | run_one(m, v, i)
+                              for v, i in images.items()}}
+
+
 def run_one(scenario, m, variant, image, treatment="", cycle=None):
     """Boot one machine and return its result as a dict, ready for JSON."""
     name = f"{scenario['name']}-{m.name()}-{treatment or variant}"
     name += f"-{cycle or 'counted'}" if cycle is not None else ""
     limit = scenario.get("limit", 180 + 12 * m.cpus)
     job = job_text(scenario, m, variant, treatment, cycle)
-    r = boot.run_job(m, image, job, name=name, limit=limit)
-    if r.status:
-        raise LabError(f"{name}: the job ended with status {r.status}: "
-                       f"{r.output().strip().splitlines()[-1:]}; console: "
-                       f"{r.console_path}")
-    meta = json.loads((image / "meta.json").read_text())
+    r = run_to_end(m, image, job, name, limit=limit)
     samples, counts = [], []
     boot_rec = r.of("boot")[0]
     # the expedited one is the same boot once more: it begins in user space
@@ -242,39 +269,41 @@ def run_one(scenario, m, variant, image, treatment="", cycle=None):
             "cpu": m.model(),
             "append": m.append, "idle": m.idle, "freq": m.freq,
             "boot": m.boot,
-            "variant": variant,
-            "release": boot_rec["release"], "tree": meta["tree"],
-            "config_hash": meta["config_hash"], "compiler": meta["compiler"],
+            "variant": variant, **record.of_image(image),
             "host_seconds": round(r.seconds, 1), "samples": samples,
             "counts": counts} | ({"stats": stats} if stats else {})
 
 
-def measure(scenario, cpus=None, arch=None, full=False):
-    """Run a scenario on base and patched, taking turns; return the result
-    document. Two guests run at a time where there are two CPUs: virtual time
-    does not notice (icount); with other accelerators one at a time."""
-    ms = machines(scenario, cpus, arch, full)
+def subjects(scenario):
+    """Of the patches up to which it has kernels of their own."""
+    return tuple(scenario.get("commits", {}).values())
+
+
+def measure(scenario, which):
+    """Run a scenario on base and patched, on 'which' machines, taking turns;
+    return the result document. Two guests run at a time where there are two
+    CPUs: virtual time does not notice (icount); with other accelerators one at
+    a time."""
+    taken = record.stamp(inputs(scenario), subjects(scenario))
+    arches = dict.fromkeys(m.arch for m in which)
     images = {(v, a): image(scenario, v, a)
-              for a in dict.fromkeys(m.arch for m in ms)
-              for v in variants(scenario)}
-    for a in dict.fromkeys(m.arch for m in ms):     # make them beforehand
+              for a in arches for v in variants(scenario)}
+    for a in arches:                    # make them beforehand
         boot.guest.rootfs(a), boot.guest.lab_disk(a)
-    work = [(m, *b) for m in ms for b in boots(scenario, m)]
-    workers = min(os.cpu_count() or 1, 4) if all(
-        m.accel == "icount" for m in ms) else 1
+    work = [(m, *b) for m in which for b in boots(scenario, m)]
+    virtual = all(m.accel == "icount" for m in which)
+    workers = min(os.cpu_count() or 1, 4) if virtual else 1
     say(f"== {scenario['title']}: {len(work)} boots, {workers} at a time")
     runs = boot.side_by_side(
         run_one, [(scenario, m, v, images[v, m.arch], t, c)
                   for m, v, t, c in work], workers)
     return {"scenario": scenario["name"], "title": scenario["title"],
-            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "stamp": taken,
             "unit": "ns", "clock": "CLOCK_MONOTONIC of the guest"
-            + (", virtual (icount)" if workers > 1 or all(
-                m.accel == "icount" for m in ms) else ""),
+            + (", virtual (icount)" if virtual else ""),
             "counts": scenario.get("counts", {}),
             "report": scenario.get("report", ""),
-            "qemu": {a: vm.qemu_version(a)
-                     for a in dict.fromkeys(m.arch for m in ms)},
+            "qemu": {a: vm.qemu_version(a) for a in arches},
             "runs": runs}
 
 
@@ -306,67 +335,90 @@ def rows(doc):
     return list(out.values())
 
 
-def _ms(x):
-    if x != x:                          # not measured
-        return "-"
-    return f"{x:.1f}" if x < 1000 else f"{x:.0f}"
+def gains(times):
+    """['69.5x', '4.2x']: how much faster patched is than base and than
+    expedited, of a row's 'ms'; '-' where one is not there, or too short."""
+    new = times.get("patched", (0,))[0]
+    all_ = [times[t][0] / new if new >= .1 and t in times else None
+            for t in TREATMENTS[:2]]
+    return ["-" if x is None else f"{x:.{1 if x >= 1 else 2}f}x" for x in all_]
 
 
 def table(doc):
-    """The result as text, 80 columns: times, then counts. Some scenarios have
-    a table of their own."""
+    """The result as text, 80 columns: times, the same without the time in which
+    grace periods were waited for, counts. Some scenarios have a table of their
+    own."""
     if doc.get("report"):
         return mailtables.TABLES[doc["report"]](doc)
     rs = rows(doc)
     n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
-    rest = any(r["rest"] for r in rs)
-    cells = [["machine", "CPUs", "operation", *TREATMENTS, "gain"]]
-    for r in rs:
-        m = [r["ms"].get(t, (float("nan"),))[0] for t in TREATMENTS]
-        gain = m[0] / m[2] if m[2] else float("nan")
-        cells.append([r["machine"], str(r["cpus"]), r["op"], *(
-            _ms(x) + (f" ({_ms(r['rest'][t])})" if t in r["rest"] else "")
-            for x, t in zip(m, TREATMENTS)),
-            f"{gain:.1f}x" if gain == gain else "-"])
-    wide = [max(map(len, column)) for column in zip(*cells)]
-    wide[2] = min(wide[2], 80 - sum(wide) + wide[2] - len(wide) + 1)
-    out = [f"{doc['title']} ({kind}, median of {n})"]
+    head = ["machine", "CPUs", "operation"]
+    who = {id(r): [r["machine"], str(r["cpus"]), r["op"]] for r in rs}
+    out = [f"{doc['title']} ({kind}, median of {n})", "",
+           *record.grid([[*head, *TREATMENTS, "to base", "to exp."]] + [
+               who[id(r)] + [ms(r["ms"].get(t, (None,))[0])
+                             for t in TREATMENTS] + gains(r["ms"])
+               for r in rs])]
+    rest = [who[id(r)] + [ms(r["rest"].get(t)) for t in TREATMENTS]
+            for r in rs if r["rest"]]
     if rest:
-        out.append("(in brackets: one run, without waiting for grace periods)")
-    out.append("")
-    for row in cells:
-        if len(row[2]) > wide[2]:
-            row[2] = "…" + row[2][1 - wide[2]:]
-        out.append(" ".join(
-            x.ljust(w) if i in (0, 2) else x.rjust(w)
-            for i, (x, w) in enumerate(zip(row, wide))))
+        out += ["", "Without waiting for grace periods (one run)", "",
+                *record.grid([[*head, *TREATMENTS]] + rest)]
     # what a scenario counts by itself is more to the point than these
     own = tuple(doc.get("counts", {}))
     cols = ("rebuilds", *own) if own else ("GP", "GP exp", "stops", "rebuilds")
-    out += ["", "Calls per operation: base / expedited / patched", "",
-            f"{'machine':<10}{'CPUs':>5} {'operation':<12}"
-            + "".join(f" {c:>12}" for c in cols)]
-    for r in (r for r in rs if r["counts"]):
-        cells = ["/".join(str(r["counts"].get(t, {}).get(col, "-"))
-                          for t in TREATMENTS) for col in cols]
-        name = r["op"] if len(r["op"]) <= 12 else "…" + r["op"][-11:]
-        out.append(f"{r['machine']:<10}{r['cpus']:>5} {name:<12}"
-                   + "".join(f" {c:>12}" for c in cells))
+    counted = [who[id(r)] + ["/".join(
+        str(r["counts"].get(t, {}).get(col, "-")) for t in TREATMENTS)
+        for col in cols] for r in rs if r["counts"]]
+    if counted:
+        out += ["", "Calls per operation: base / expedited / patched", "",
+                *record.grid([[*head, *cols]] + counted)]
     return "\n".join(out) + "\n"
 
 
-def plot(doc, path):
-    """Cost against the number of CPUs, as PNG; one panel an operation.
-    Returns False when there is only one size, so nothing to plot."""
+def in_short(doc):
+    """The README's table, from the results of 'make boot': Markdown."""
+    at = {(r["machine"], r["op"]): r for r in rows(doc)}
+    cpus = {mach: r["cpus"] for (mach, _), r in at.items()}
+
+    def counts(op, *cols, mach="pseries"):
+        return [" / ".join(str(at[mach, op]["counts"][t][c]) for c in cols)
+                for t in TREATMENTS]
+
+    def times(*ops, mach="pseries"):
+        return [" / ".join(ms(at[mach, op]["ms"][t][0]) for op in ops)
+                for t in TREATMENTS]
+    off, on = "smt/control off", "smt/control on"
+    waited = [f"{c['GP']} normal" if c["GP"] else f"{c['GP exp']} expedited"
+              for c in (at["pseries", off]["counts"][t] for t in TREATMENTS)]
+    lines = [
+        [f"SMT off on pseries, {cpus['pseries']} CPUs (QEMU, virtual ms)",
+         "7.3", "7.3 + rcu_expedited", "patched"], ["---"] * 4,
+        ["grace periods waited for", *waited],
+        ["`stop_machine()` / rebuilds of the sched domains",
+         *counts(off, "stops", "rebuilds")],
+        ["time: off / on again", *times(off, on)],
+        ["the same CPU by CPU (`ppc64_cpu` before 1.3.13)",
+         *times("ppc64_cpu --smt=off", "ppc64_cpu --smt=on")],
+        [f"x86-64, {cpus['q35']} CPUs: `stop_machine()` / rebuilds",
+         *counts(off, "stops", "rebuilds", mach="q35")],
+        [f"x86-64, {cpus['q35']} CPUs: off / on again",
+         *times(off, on, mach="q35")]]
+    return "".join(f"| {' | '.join(x)} |\n" for x in lines)
+
+
+def plot(doc):
+    """Cost against the number of CPUs, as the bytes of a PNG; one panel an
+    operation. b'' when there is only one size, so nothing to plot."""
     if doc.get("report"):
-        return False
+        return b""
     rs = rows(doc)
     sizes = {}
     for r in rs:
         sizes.setdefault(r["machine"], set()).add(r["cpus"])
     if max(map(len, sizes.values()), default=0) < 2:
-        return False
+        return b""
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -393,102 +445,60 @@ def plot(doc, path):
         ax.grid(alpha=.3)
     axes[0][-1].legend(fontsize=7)
     fig.suptitle(doc["title"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=110)
+    png = io.BytesIO()
+    fig.savefig(png, dpi=110)
     plt.close(fig)
-    return True
+    return png.getvalue()
 
 
-def in_readme(readme, name, text):
-    """The README's text with the table of a scenario put between its marks,
-    unchanged when it has none."""
-    return re.sub(rf"(<!-- results:{re.escape(name)} -->\n).*?(<!-- end -->)",
-                  lambda m: f"{m[1]}```\n{text}```\n{m[2]}", readme,
-                  flags=re.S)
+def files(doc):
+    """What is made of a document: the table and, of several sizes, a plot."""
+    png = plot(doc)
+    return {f"{doc['scenario']}.txt": table(doc)} | (
+        {f"{doc['scenario']}.png": png} if png else {})
 
 
-def show(doc):
-    """Make anew what shows a recorded result: table, plot, and its block in
-    README.md and docs/."""
-    name, text = doc["scenario"], table(doc)
-    write_atomic(RESULTS / f"{name}.txt", text)
-    png = OUT / "bench" / f"{name}.png"
-    if plot(doc, png):
-        write_atomic(RESULTS / f"{name}.png", png.read_bytes())
-    for page in pages():
-        old = page.read_text()
-        new = in_readme(old, name, text)
-        if new != old:
-            write_atomic(page, new)
-
-
-def pages():
-    """The files that may have tables of results."""
-    return [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
-
-
-def tables():
-    """Make all tables and plots anew from bench/results/*.json; nothing is
-    measured. Raises LabError for a table without a result."""
-    have = []
-    for path in sorted(RESULTS.glob("*.json")):
+def shown():
+    """What is recorded of each scenario."""
+    def one(doc):
+        name = doc["scenario"]
         try:
-            doc = json.loads(path.read_text())
-            if "runs" in doc:
-                show(doc)
-                have.append(doc["scenario"])
-        except (ValueError, LookupError, TypeError) as e:
-            raise LabError(f"{path} is damaged: {e!r}") from None
-    for page in pages():
-        for name in re.findall(r"<!-- results:(\S+) -->", page.read_text()):
-            if name not in have:
-                raise LabError(f"{page.name} has a table of '{name}', which "
-                               "is not recorded; 'RECORD=1 make bench "
-                               f"SCENARIO={name}' does")
-    say(f"   {', '.join(have)}: tables and plots made anew")
+            s = load(name)
+            now = inputs(s), subjects(s)
+        except LabError:                # there is no such scenario now
+            now = "", ()
+        result = record.Result(f"bench SCENARIO={name}", doc["stamp"], *now)
+        return record.Shown(
+            [result], {f"results:{name}": record.fenced(table(doc))}
+            | ({"results:readme": in_short(doc)} if name == "boot" else {}),
+            files(doc))
+    return [s for s in record.each(
+        "*.json", lambda doc: one(doc) if "scenario" in doc else None,
+        "make bench RECORD=1 SCENARIO=its name") if s]
 
 
-def main(name, cpus=None, arch=None):
+def main(name, cpus=None, arch=None, full=False, rec=False, accel=""):
     """Run scenario 'name' ('' is the default set, 'all' that with all sizes
-    and the others; those get all of theirs with FULL=1 in the environment),
-    print tables, write out/bench/NAME.{json,png}; with RECORD=1 also
-    bench/results/."""
+    and the others; with full those get all of theirs), print tables, write
+    out/bench/NAME.{json,png}; with rec also bench/results/NAME.json."""
     if arch:
         check_arch(arch)
     cpus = vm.number("CPUS", cpus)
-
-    def full(s):
-        return bool(os.environ.get("FULL")
-                    or name == "all" and s.get("default"))
-    everything = [load(p.stem) for p in sorted(SCENARIOS.glob("*.toml"))]
-    if not name or name == "all":
-        todo = [s for s in everything if s.get("default")]
-        if name == "all":
-            todo = [s for s in everything if s.get("default")
-                    or s.get("in_all")]
-    else:
+    if name and name != "all":
         todo = [load(name)]
         if todo[0].get("needs_cpus") and not cpus:
             raise LabError(f"SCENARIO={name} needs CPUS=, for example "
                            "CPUS=256")
-    if arch and name in ("", "all"):
-        todo = [s for s in todo if any(
-            vm.MACHINES[m["type"]]["arch"] == arch
-            for m in s["machine"])]
-    for s in todo:
-        machines(s, cpus, arch, full(s))    # bad input ends here, not later
-    for s in todo:
-        doc = measure(s, cpus, arch, full(s))
-        text = table(doc)
-        write_atomic(OUT / "bench" / f"{s['name']}.json",
-                     json.dumps(doc, indent=1) + "\n")
-        png = OUT / "bench" / f"{s['name']}.png"
-        drawn = plot(doc, png)
-        print("\n" + text, flush=True)
-        say(f"   every sample: {(OUT / 'bench').relative_to(TOP)}/"
-            f"{s['name']}.json" + (f", plot: {png.relative_to(TOP)}"
-                                   if drawn else ""))
-        if os.environ.get("RECORD"):
-            write_atomic(RESULTS / f"{s['name']}.json",
-                         json.dumps(doc, indent=1) + "\n")
-            show(doc)
+    else:
+        todo = [s for s in (load(p.stem)
+                            for p in sorted(SCENARIOS.glob("*.toml")))
+                if (s.get("default") or name and s.get("in_all"))
+                and (not arch or any(vm.MACHINES[m["type"]]["arch"] == arch
+                                     for m in s["machine"]))]
+    # bad input ends here, not later
+    todo = [(s, machines(s, cpus, arch, full or name == "all"
+                         and s.get("default"), accel)) for s in todo]
+    for s, which in todo:
+        doc = measure(s, which)
+        print("\n" + table(doc), flush=True)
+        record.leave("bench", s["name"], doc, files(doc), rec)

@@ -12,12 +12,9 @@ import tempfile
 import threading
 import time
 
-from . import bench, boot, check, console, guest, kernels, vm
-from .common import (ARCHES, LINUX, TOP, LabError, check_arch, ending, human,
-                     say, step, write_atomic)
-
-RECORD = bench.RESULTS / "machines.json"
-PAGE = TOP / "docs" / "machines.md"
+from . import bench, boot, check, console, guest, kernels, record, vm
+from .common import (ARCHES, LINUX, TOP, LabError, check_arch, digest, ending,
+                     human, say, step)
 
 # In front of every job. CPUS, THREADS a core; siblings are neighbours on
 # all of these machines.
@@ -1858,50 +1855,57 @@ class Report(check.Report):
     ktap = "machines.ktap"
 
 
-def record(case, results, image):
+def inputs(case):
+    """The digest of what defines a case's result but the kernel's code."""
+    return digest(case.job, repr(sorted(case.vars.items())),
+                  repr(case.machine), *kernels.fragments(case.machine.arch))
+
+
+def keep(case, results, taken):
     """Put the results of a case, instead of those it had before, into
-    bench/results/machines.json, and make docs/machines.md anew."""
-    try:
-        doc = json.loads(RECORD.read_text())
-    except OSError:
-        doc = {}
-    meta = json.loads((image / "meta.json").read_text())
+    bench/results/machines.json. taken: the stamp of the run."""
+    path = record.RESULTS / "machines.json"
+    doc = json.loads(path.read_text()) if path.exists() else {}
     doc[case.name] = {
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "tree": meta["tree"], "passed": sum(ok for _, ok, _ in results),
+        "stamp": {**taken, "inputs": inputs(case)},
+        "passed": sum(ok for _, ok, _ in results),
         "failed": [f"{n}: {d}"[:300].replace(f"{TOP}/", "")
                    for n, ok, d in results if not ok]}
-    write_atomic(RECORD, json.dumps(doc, indent=1) + "\n")
-    tables()
+    record.save("machines", doc)
 
 
-def table(doc):
+def table(doc, results):
     """The recorded cases in the order of the groups: what passed, when, on which
-    tree; then what failed."""
+    tree, with a star where that is stale; then what failed."""
     out, bad = [f"{'case':<48}{'passed':>7}{'failed':>7}  {'date':<11}tree"], []
-    for group, func in GROUPS.items():
-        for name in dict.fromkeys(c.name for c in func()):
-            r = doc.get(name)
-            if not r:
-                out.append(f"{name[:47]:<48}{'-':>7}{'-':>7}")
-                continue
-            out.append(f"{name[:47]:<48}{r['passed']:>7}{len(r['failed']):>7}  "
-                       f"{r['date']:<11}{r['tree'][:5]}")
-            bad += [f"{name}: {x.splitlines()[0][:60]}" for x in r["failed"]]
+    for name in dict.fromkeys(c.name for f in GROUPS.values() for c in f()):
+        r = doc.get(name)
+        if not r:
+            out.append(f"{name[:47]:<48}{'-':>7}{'-':>7}")
+            continue
+        out.append(f"{name[:47]:<48}{r['passed']:>7}{len(r['failed']):>7}  "
+                   f"{r['stamp']['date'][:10]} {r['stamp']['tree'][:4]}"
+                   f"{'*' if results[name].stale() else ''}")
+        bad += [f"{name}: {x.splitlines()[0][:60]}" for x in r["failed"]]
     return "\n".join(out + (["", *bad] if bad else [])) + "\n"
 
 
-def tables():
-    """Make docs/machines.md anew from what is recorded."""
-    if RECORD.exists():
-        write_atomic(PAGE, re.sub(
-            r"(<!-- machines -->\n).*?(<!-- end -->)",
-            lambda m: f"{m[1]}```\n{table(json.loads(RECORD.read_text()))}"
-                      f"```\n{m[2]}", PAGE.read_text(), flags=re.S))
+def shown():
+    """What is recorded of the cases."""
+    now = {c.name: inputs(c) for f in GROUPS.values() for c in f()}
+
+    def one(doc):
+        results = {name: record.Result(f"machines: {name}", r["stamp"],
+                                       now.get(name, ""))
+                   for name, r in doc.items()}
+        return record.Shown(list(results.values()), {
+            "machines": record.fenced(table(doc, results))})
+    return record.each("machines.json", one, "make machines RECORD=1")
 
 
-def run_all(rep, todo, images, workers):
-    """Run the cases and report; the exit status."""
+def run_all(rep, todo, images, workers, taken=None):
+    """Run the cases and report; the exit status. taken: the stamp of what is
+    to be recorded."""
     lock = threading.Lock()
     for a in dict.fromkeys(c.machine.arch for c in todo):
         guest.rootfs(a), guest.lab_disk(a)      # make them beforehand
@@ -1915,18 +1919,20 @@ def run_all(rep, todo, images, workers):
             for name, ok, detail in results:
                 rep.add(f"{case.name}: {name}", ok, detail)
             rep.write()
-            if os.environ.get("RECORD"):
-                record(case, results, images[case.machine.arch])
+            if taken:
+                keep(case, results, taken)
             say(f"   {case.name}: {human(time.monotonic() - t0)}")
     with step(f"{len(todo)} boots, {workers} at a time", len(todo) * 30):
         boot.side_by_side(one, [(c,) for c in todo], workers)
     return rep.finish()
 
 
-def main(arch, only):
-    """Build what is to be booted and run the cases."""
+def main(arch, only, rec=False):
+    """Build what is to be booted and run the cases; with rec they go to
+    bench/results/machines.json."""
     arches = [check_arch(arch)] if arch else list(ARCHES)
     todo, rep = cases(arches, only), Report()
+    taken = record.stamp("") if rec else None
     images = {a: kernels.build("patched", a)
               for a in dict.fromkeys(c.machine.arch for c in todo)}
-    return run_all(rep, todo, images, os.cpu_count() or 1)
+    return run_all(rep, todo, images, os.cpu_count() or 1, taken)

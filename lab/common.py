@@ -105,12 +105,21 @@ def _durations():
         return {}
 
 
-def human(seconds):
-    """'45 s' or '3 min 20 s'."""
-    seconds = int(round(seconds))
-    if seconds < 90:
-        return f"{seconds} s"
-    return f"{seconds // 60} min {seconds % 60} s"
+def human(s):
+    """Seconds as '59 min 30 s', '12.3 s', '7.25 s' or '61 ms'."""
+    if s < 1:
+        return f"{s * 1e3:.3g} ms"
+    if s < 59.95:
+        return f"{s:.2f} s" if s < 10 else f"{s:.1f} s"
+    return f"{round(s) // 60} min {round(s) % 60:02d} s"
+
+
+def ms(x, digits=1):
+    """Milliseconds with so many digits after the point, less where that would
+    be more than six in all: '0.352', '785.960', '1234.6'; '-' for None."""
+    if x is None:
+        return "-"
+    return f"{x:.{digits}f}" if x < 1000 else f"{x:.{int(digits > 1)}f}"
 
 
 def say(text):
@@ -146,28 +155,6 @@ def write_atomic(path, text):
     data = text if isinstance(text, bytes) else text.encode()
     tmp.write_bytes(data)
     os.replace(tmp, path)
-
-
-def in_page(page, mark, block, where):
-    """The text of a page with block between the lines '<!-- mark -->' and
-    '<!-- end -->'; where is what a LabError calls the page without them."""
-    new, n = re.subn(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)",
-                     lambda x: x[1] + block + x[2], page, flags=re.S)
-    if not n:
-        raise LabError(f"{where} has no place for {mark}: put the lines "
-                       f"'<!-- {mark} -->' and '<!-- end -->' there")
-    return new
-
-
-def for_each_recorded(paths, func, again):
-    """Call func with each JSON document, in the order of the paths; again is
-    the command that makes a damaged one anew."""
-    for path in sorted(paths):
-        try:
-            func(json.loads(path.read_text()))
-        except (ValueError, LookupError, TypeError) as e:
-            raise LabError(f"{path} is damaged: {e!r}; '{again}' makes it "
-                           "anew") from None
 
 
 @contextlib.contextmanager

@@ -6,20 +6,14 @@ this is where the time is, to the last one."""
 
 import bisect
 import dataclasses
-import json
 import os
 import re
 import tempfile
-import textwrap
-import time
 
-from . import boot, common, kernels, vm
-from .common import (OUT, TOP, LabError, cache_dir, digest, human, run, say,
-                     write_atomic)
+from . import bench, kernels, record
+from .common import TOP, LabError, cache_dir, digest, human, run, say
 
 SOURCE = TOP / "lab" / "insns.c"
-PAGE = TOP / "docs" / "insns.md"
-RESULTS = TOP / "bench" / "results"
 OPS = ("off", "on")
 # Both kernels hold the device hotplug lock for a write to smt/control, and
 # hardly anybody else takes it.
@@ -111,24 +105,9 @@ def table(doc):
     for op in OPS:
         left, right = (_column(doc["kernels"][v]["ops"][op], v)
                        for v in kernels.VARIANTS)
-        n = max(len(left), len(right))
         out += [f"SMT {op}, {doc['machine']}, {doc['cpus']} CPUs: instructions"
-                " by function", ""]
-        out += [f"{a:<38} | {b}".rstrip() for a, b in
-                zip(left + [""] * (n - len(left)),
-                    right + [""] * (n - len(right)))] + [""]
+                " by function", "", *record.side_by_side(left, right), ""]
     return "\n".join(out).rstrip("\n") + "\n"
-
-
-def environment(doc):
-    """What the numbers were taken with, as one paragraph."""
-    k = doc["kernels"]
-    return textwrap.fill(
-        f"{doc['date'][:10]}; QEMU {doc['qemu']} {doc['machine']}, "
-        f"{doc['cpus']} CPUs with {doc['threads']} threads a core, icount; "
-        f"{k['base']['release']} and {k['patched']['release']} (tree "
-        f"{k['patched']['tree'][:12]}), {k['base']['compiler']}, grace periods "
-        "expedited in both.", 80, break_on_hyphens=False)
 
 
 def run_one(m, variant, image):
@@ -144,13 +123,9 @@ def run_one(m, variant, image):
         out = os.path.join(tmp, "counts")
         plug = (f"{plugin()},from={where[FROM]:x},to={where[TO]:x},"
                 f"skip={len(OPS)},out={out}")
-        r = boot.run_job(
+        r = bench.run_to_end(
             dataclasses.replace(m, options=m.options + ("-plugin", plug)),
-            image, JOB, name=name, append="nokaslr", limit=300 + 10 * m.cpus)
-        if r.status:
-            raise LabError(f"{name}: the job ended with status {r.status}: "
-                           f"{r.output().strip().splitlines()[-1:]}; console: "
-                           f"{r.console_path}")
+            image, JOB, name, append="nokaslr", limit=300 + 10 * m.cpus)
         try:
             with open(out, encoding="ascii") as f:
                 counted = count(f.read(), addresses, names)
@@ -167,55 +142,36 @@ def run_one(m, variant, image):
         ops[op] = {"ns": int(records[op]["ns"]),
                    "cpus": m.cpus - m.cpus // m.threads,
                    "functions": trim(functions)}
-    meta = json.loads((image / "meta.json").read_text())
-    return {"release": meta["release"], "tree": meta["tree"],
-            "config_hash": meta["config_hash"], "compiler": meta["compiler"],
-            "ops": ops}
+    return {"ops": ops}
 
 
-def record(doc, directory):
-    """Write table and JSON of a document to a directory."""
-    name = f"insns-{doc['arch']}"
-    write_atomic(directory / f"{name}.json", json.dumps(doc, indent=1) + "\n")
-    write_atomic(directory / f"{name}.txt", table(doc))
+def inputs(arch):
+    """The digest of what defines a result but the kernel's code."""
+    return digest(JOB, FROM, TO, SOURCE, *kernels.fragments(arch))
 
 
-def in_page(page, doc):
-    """The text of docs/insns.md with the block of doc's architecture."""
-    block = f"{environment(doc)}\n\n```\n{table(doc)}```\n"
-    return common.in_page(page, f"insns:{doc['arch']}", block,
-                          "docs/insns.md")
+def shown():
+    """What is recorded of each architecture."""
+    def one(doc):
+        name, text = f"insns-{doc['arch']}", table(doc)
+        return record.Shown(
+            [record.Result(f"insns ARCH={doc['arch']}", doc["stamp"],
+                           inputs(doc["arch"]))],
+            {f"insns:{doc['arch']}": record.environment(
+                doc, ", grace periods expedited in both") + "\n\n"
+             + record.fenced(text)}, {f"{name}.txt": text})
+    return record.each("insns-*.json", one, "make insns RECORD=1")
 
 
-def tables():
-    """Make docs/insns.md anew from what is recorded."""
-    def anew(doc):
-        record(doc, RESULTS)
-        write_atomic(PAGE, in_page(PAGE.read_text(), doc))
-
-    common.for_each_recorded(RESULTS.glob("insns-*.json"), anew,
-                             "RECORD=1 make insns")
-
-
-def main(m):
-    """Count on a machine, print the table, keep it and the JSON in out/insns/;
-    with RECORD=1 in bench/results/ and docs/ too."""
+def main(m, rec=False):
+    """Count on a machine, print the table, keep the JSON in out/insns/; with
+    rec in bench/results/ too."""
     if m.accel != "icount":
         raise LabError(f"ACCEL={m.accel}: 'make insns' counts in icount only, "
                        "where an instruction is a nanosecond")
     if m.threads < 2:
         raise LabError(f"{m.name()} has no siblings that SMT off takes "
                        "offline; use THREADS=2 or more")
-    images = {v: kernels.build(v, m.arch) for v in kernels.VARIANTS}
-    say(f"== instructions on {m.name()}: 2 boots")
-    doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-           "arch": m.arch, "machine": m.type, "cpus": m.cpus,
-           "threads": m.threads, "nodes": m.nodes, "accel": m.accel,
-           "qemu": vm.qemu_version(m.arch),
-           "kernels": {v: run_one(m, v, images[v]) for v in kernels.VARIANTS}}
-    record(doc, OUT / "insns")
+    doc = bench.both("instructions", m, inputs(m.arch), run_one)
     print("\n" + table(doc), flush=True)
-    say("   all functions: out/insns/")
-    if os.environ.get("RECORD"):
-        record(doc, RESULTS)
-        tables()
+    record.leave("insns", f"insns-{m.arch}", doc, {}, rec)

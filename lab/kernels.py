@@ -104,15 +104,20 @@ def patch(subject):
     raise LabError(f"linux/ has no patch '{subject}'; has it another name now?")
 
 
-def build_key(commit, arch, profile=""):
-    """What an image depends on: the commit's tree without documentation and
-    selftests, the compiler, the configuration."""
+def code_of(commit):
+    """What git has of a commit of linux/ without documentation, selftests and
+    MAINTAINERS: the ids of all that an image can depend on."""
     trees = git("ls-tree", commit, "--", *_top_entries(commit),
                 "tools/", cwd=LINUX)
-    trees = "\n".join(t for t in trees.splitlines()
-                      if not t.endswith(("\tDocumentation", "\tMAINTAINERS",
-                                         "\ttools/testing")))
-    return digest(trees, compiler(arch), *fragments(arch, profile))
+    return "\n".join(t for t in trees.splitlines()
+                     if not t.endswith(("\tDocumentation", "\tMAINTAINERS",
+                                        "\ttools/testing")))
+
+
+def build_key(commit, arch, profile=""):
+    """What an image depends on: the commit's code, the compiler, the
+    configuration."""
+    return digest(code_of(commit), compiler(arch), *fragments(arch, profile))
 
 
 def _top_entries(commit):

@@ -5,7 +5,7 @@ again here and printed with the mail's numbers (bench/reference.toml)."""
 import statistics
 import tomllib
 
-from .common import TOP
+from .common import TOP, ms
 
 REFERENCE = TOP / "bench" / "reference.toml"
 
@@ -17,13 +17,6 @@ def reference(name):
 
 def _kind(doc):
     return "virtual ms" if "virtual" in doc["clock"] else "ms"
-
-
-def _ms(x, digits=3):
-    """At most seven characters: 0.352, 9.281, 785.960, 1234.6"""
-    if x is None:
-        return "-"
-    return f"{x:.{digits}f}" if x < 1000 else f"{x:.1f}"
 
 
 # ---- slow CPUs at bringup -----------------------------------------------
@@ -61,14 +54,15 @@ def _pair(rows, width=36):
     for s in SECTIONS:
         if any(s in r for r in rows.values()):
             out.append(f"{s:<8}" + "".join(
-                "".join(f"{_ms(x):>{w}}" for x, w in
+                "".join(f"{ms(x, 3):>{w}}" for x, w in
                         zip(r.get(s, [None] * 4), (9, 9, 8, 8))) + "  "
                 for r in rows.values()).rstrip())
     return out
 
 
 def bringup(doc):
-    """How long CPUs that answer late take, one by one and side by side."""
+    """How long CPUs that answer late take, one by one and side by side; by
+    section for the largest delay of the smallest machines."""
     runs = {}
     for run in doc["runs"]:
         delay, how = run["boot"].split(", ")
@@ -85,15 +79,18 @@ def bringup(doc):
                         "operation", [None])[0]
                      for when in ("boot", "runtime")
                      for how in ("serial", "parallel")]
-            a, b, c, d = (f"{_ms(x, 1):>10}" for x in cells)
+            a, b, c, d = (f"{ms(x, 1):>10}" for x in cells)
             out.append(f"{mach:<10}{cpus:>5}{delay:>7}{a}{b}{'':>6}{c}{d}")
+    small = {}
     for (mach, cpus, threads), delays in runs.items():
-        for delay, pair in delays.items():
-            for when in ("boot", "runtime"):
-                out += ["", f"{mach}, {cpus} CPUs, {threads} threads a core, "
-                        f"delay {delay}, {when}"]
-                out += _pair({how: sections(run, when)
-                              for how, run in pair.items()})
+        small.setdefault(mach, (cpus, threads, delays))
+    for mach, (cpus, threads, delays) in small.items():
+        delay, pair = list(delays.items())[-1]
+        for when in ("boot", "runtime"):
+            out += ["", f"{mach}, {cpus} CPUs, {threads} threads a core, "
+                    f"delay {delay}, {when}"]
+            out += _pair({how: sections(run, when)
+                          for how, run in pair.items()})
     mail = reference("bringup")
     out += ["", f"2023-04 mail: {mail['cpus']} CPUs of an x86 at boot, before "
             "and with parallel bringup"]
@@ -115,7 +112,7 @@ def boot_time(doc):
            f"{'machine':<9}{'CPUs':>5}" + "".join(f"{v:>10}" for _, v in cells)]
     for (mach, cpus), found in by.items():
         out.append(f"{mach:<9}{cpus:>5}" + "".join(
-            f"{_ms(found.get(c), 1):>10}" for c in cells))
+            f"{ms(found.get(c), 1):>10}" for c in cells))
     return "\n".join(out) + "\n"
 
 
@@ -157,9 +154,9 @@ def treatments(doc):
                 y = mail[way].get(t)
                 less = lambda v, b: "" if v is None or v == b else \
                     f"{100 * (1 - v / b):.1f} %"
-                out.append((f"{name:<28}{_ms(x, 1):>12}{less(x, base):>9}"
+                out.append((f"{name:<28}{ms(x, 1):>12}{less(x, base):>9}"
                             f"{gps.get((mach, way, t), '-'):>7}"
-                            f"{_ms(y):>13}{less(y, mail[way]['base']):>9}"
+                            f"{ms(y, 3):>13}{less(y, mail[way]['base']):>9}"
                             ).rstrip())
     return "\n".join(out) + "\n"
 
@@ -183,10 +180,10 @@ def stop(doc):
            f"{'CPUs':>6}" + f"{'base':>8}{'patched':>9}" * 2
            + f"{'mainline':>20}{'that series':>16}"]
     for cpus, found in sorted(by.items()):
-        ours = (_ms(statistics.median(found[k]), 2) if k in found else "-"
+        ours = (ms(statistics.median(found[k]), 2) if k in found else "-"
                 for k in (("base", False), ("patched", False),
                           ("base", True), ("patched", True)))
-        theirs = (_ms(x, 2) for x in mail.get(str(cpus), (None, None)))
+        theirs = (ms(x, 2) for x in mail.get(str(cpus), (None, None)))
         out.append(f"{cpus:>6}" + "".join(
             f"{x:>{w}}" for x, w in zip((*ours, *theirs),
                                         (8, 9, 8, 9, 20, 16))))
@@ -219,10 +216,10 @@ def domains(doc):
             + (f"{'sysctl':>9}{'debugfs':>9}" if verbose == "Y" else "")]
         for function, theirs in with_.items():
             out.append(f"{function:<28}" + "".join(
-                f"{_ms(statistics.median(by[k]) if k in by else None, 2):>8}"
+                f"{ms(statistics.median(by[k]) if k in by else None, 2):>8}"
                 for k in ((verbose, function, *m, v) for m in machines
                           for v in ("base", "patched")))
-                + "".join(f"{_ms(x or None):>{w}}"
+                + "".join(f"{ms(x or None, 3):>{w}}"
                           for x, w in zip(theirs, (9, 9))))
     return "\n".join(out) + "\n"
 
@@ -249,7 +246,7 @@ def latency(doc):
             cells += [min(ns), max(ns)]
         digits = 3 if key in ("arch_up", "disable", "die") else 1
         out.append(f"{name:<14}" + "".join(
-            f"{_ms(x, digits):>{w}}" for x, w in zip(cells + page[key],
+            f"{ms(x, digits):>{w}}" for x, w in zip(cells + page[key],
                                                    3 * (12, 8))))
     return "\n".join(out) + "\n"
 
@@ -290,17 +287,17 @@ def stats(doc):
             found.setdefault((run["machine"], run["cpus"], op), {}).setdefault(
                 "on" if on else run["variant"], []).append(s["ns"] / 1e6)
     out = []
-    for (mach, cpus, op), ms in found.items():
-        if "without" not in ms:         # not an operation
+    for (mach, cpus, op), took in found.items():
+        if "without" not in took:         # not an operation
             continue
-        n = len(ms["without"])
-        a, b, c = (statistics.median(ms[k]) for k in ("without", "patched",
+        n = len(took["without"])
+        a, b, c = (statistics.median(took[k]) for k in ("without", "patched",
                                                       "on"))
         out.append(
-            f"{mach:<8}{cpus:>4} {op:<12}{_ms(a, 2):>7}"
-            f"{_ms(min(ms['without']), 2):>7}{_ms(max(ms['without']), 2):>7}"
-            f"{_ms(b, 2):>9}{100 * (b / a - 1):>+6.1f} %"
-            f"{_ms(c, 2):>9}{100 * (c / a - 1):>+6.1f} %")
+            f"{mach:<8}{cpus:>4} {op:<12}{ms(a, 2):>7}"
+            f"{ms(min(took['without']), 2):>7}{ms(max(took['without']), 2):>7}"
+            f"{ms(b, 2):>9}{100 * (b / a - 1):>+6.1f} %"
+            f"{ms(c, 2):>9}{100 * (c / a - 1):>+6.1f} %")
     return "\n".join([
         f"{doc['title']} ({_kind(doc)}, of {n})", "",
         f"{'':<25}{'not built in':>21}{'off':>17}{'on':>17}",

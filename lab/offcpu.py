@@ -2,19 +2,13 @@
 """Off-CPU analysis of SMT off and on, as in the mail of March 2023: bcc's
 offcputime on base and patched, the top stacks side by side, flame graphs."""
 
-import json
-import os
 import re
-import textwrap
-import time
 from xml.sax.saxutils import escape
 
-from . import boot, common, kernels, vm
-from .common import OUT, TOP, LabError, human, say, write_atomic
+from . import bench, kernels, record
+from .common import OUT, TOP, LabError, digest, human, ms, say, write_atomic
 
 JOB = TOP / "bench" / "offcpu.sh"
-PAGE = TOP / "docs" / "offcpu.md"
-RESULTS = TOP / "bench" / "results"
 OPS = ("off", "on")
 # The task that writes to smt/control, and those it has the work done by.
 WRITER, THREADS = "writer", "cpuhp/N"
@@ -86,20 +80,16 @@ def top(stacks, task, n=3):
                   key=lambda x: (-x[0], x[1]))[:n]
 
 
-def _ms(us):
-    return f"{us / 1000:.1f} ms"
-
-
 def _column(run, task):
     """One side of the table for a task, as lines of at most 38: its longest
     stacks without those below a hundredth."""
     stacks = parse(run["folded"])
     total = sum(us for s, us in stacks.items() if s[0] == task)
-    lines = [f"{task} blocked for {_ms(total)}", ""]
+    lines = [f"{task} blocked for {ms(total / 1e3)} ms", ""]
     for us, frames in top(stacks, task):
         if us < total / 100:
             break
-        lines.append(f"{_ms(us):>10} {us / total:>4.0%}")
+        lines.append(f"{ms(us / 1e3) + ' ms':>10} {us / total:>4.0%}")
         lines += [("  " + f)[:38] for f in frames] + [""]
     return lines
 
@@ -113,15 +103,12 @@ def table(doc):
                          for v in kernels.VARIANTS)
         out += [f"SMT {op}, {doc['machine']}, {doc['cpus']} CPUs "
                 f"({virtual}time): where tasks were blocked", ""]
-        rows = [(["base took " + _ms(base["ns"] / 1000)],
-                 ["patched took " + _ms(patched["ns"] / 1000)])]
+        rows = [([f"base took {ms(base['ns'] / 1e6)} ms"],
+                 [f"patched took {ms(patched['ns'] / 1e6)} ms"])]
         rows += [(_column(base, t), _column(patched, t))
                  for t in (WRITER, THREADS)]
         for left, right in rows:
-            n = max(len(left), len(right))
-            for a, b in zip(left + [""] * (n - len(left)),
-                            right + [""] * (n - len(right))):
-                out.append(f"{a:<38} | {b}".rstrip())
+            out += record.side_by_side(left, right)
     return "\n".join(out).rstrip(" |\n") + "\n"
 
 
@@ -150,7 +137,7 @@ def flame(stacks, title, width=1200, row=17):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" '
            f'height="{height}" font-family="monospace" font-size="11">',
            '<rect width="100%" height="100%" fill="#fff"/>',
-           f'<text x="4" y="13">{escape(title)}: {_ms(total)} blocked</text>']
+           f'<text x="4" y="13">{escape(title)}: {ms(total / 1e3)} ms blocked</text>']
     for x, level, us, name in boxes:
         w = us / total * width
         if w < 0.3:
@@ -159,7 +146,7 @@ def flame(stacks, title, width=1200, row=17):
         hue = 200 + sum(name.encode()) % 40     # blue: off the CPU
         label = escape(name[:int(w / 6.7)]) if w > 20 else ""
         out.append(
-            f'<g><title>{escape(name)}: {_ms(us)}, {us / total:.1%}</title>'
+            f'<g><title>{escape(name)}: {ms(us / 1e3)} ms, {us / total:.1%}</title>'
             f'<rect x="{x / total * width:.1f}" y="{y}" width="{w:.1f}" '
             f'height="{row - 1}" fill="hsl({hue},70%,75%)"/>'
             f'<text x="{x / total * width + 2:.1f}" y="{y + 12}">{label}'
@@ -167,29 +154,15 @@ def flame(stacks, title, width=1200, row=17):
     return "\n".join(out + ["</svg>", ""])
 
 
-def environment(doc):
-    """What the numbers were taken with, as one paragraph."""
-    k = doc["kernels"]
-    return textwrap.fill(
-        f"{doc['date'][:10]}; QEMU {doc['qemu']} {doc['machine']}, "
-        f"{doc['cpus']} CPUs with {doc['threads']} threads a core, "
-        f"{doc['accel']}; {k['base']['release']} and "
-        f"{k['patched']['release']} (tree {k['patched']['tree'][:12]}), "
-        f"profile bpf, {k['base']['compiler']}; offcputime of bcc "
-        f"{doc['bcc']}. Times are with the tracer attached.", 80,
-        break_on_hyphens=False)
-
-
 def run_one(m, variant, image):
     """Boot a kernel, run the job; its part of the document."""
     name = f"offcpu-{m.name()}-{variant}"
-    r = boot.run_job(m, image, JOB.read_text(), name=name,
-                     limit=240 + 15 * m.cpus)
+    r = bench.run_to_end(m, image, JOB.read_text(), name,
+                           limit=240 + 15 * m.cpus)
     got = {rec["op"]: rec for rec in r.of("offcpu")}
-    if r.status or set(got) != set(OPS):
-        raise LabError(f"{name}: the job ended with status {r.status}: "
-                       f"{r.output().strip().splitlines()[-1:]}; console: "
-                       f"{r.console_path}")
+    if set(got) != set(OPS):
+        raise LabError(f"{name}: the job told of {', '.join(got) or 'nothing'}"
+                       f", not of {', '.join(OPS)}; console: {r.console_path}")
     say(f"   {name}: {human(r.seconds)}")
     ops = {}
     for op, rec in got.items():
@@ -202,59 +175,40 @@ def run_one(m, variant, image):
                            "all tasks are in out/offcpu/")
         ops[op] = {"ns": int(rec["ns"]), "online": rec["online"],
                    "folded": fold(stacks)}
-    meta = json.loads((image / "meta.json").read_text())
-    return {"release": meta["release"], "tree": meta["tree"],
-            "config_hash": meta["config_hash"], "compiler": meta["compiler"],
-            "bcc": r.of("tool")[0]["bcc"], "ops": ops}
+    return {"bcc": r.of("tool")[0]["bcc"], "ops": ops}
 
 
-def record(doc, directory):
-    """Write table, JSON and flame graphs of a document to a directory."""
+def inputs(arch):
+    """The digest of what defines a result but the kernel's code."""
+    return digest(JOB, *kernels.fragments(arch, "bpf"))
+
+
+def files(doc):
+    """What is made of a document: the table and the flame graphs."""
     name = f"offcpu-{doc['arch']}"
-    write_atomic(directory / f"{name}.json", json.dumps(doc, indent=1) + "\n")
-    write_atomic(directory / f"{name}.txt", table(doc))
-    for variant, k in doc["kernels"].items():
-        for op in OPS:
-            write_atomic(directory / f"{name}-{variant}-{op}.svg",
-                         flame(parse(k["ops"][op]["folded"]),
-                               f"SMT {op}, {variant}"))
+    return {f"{name}.txt": table(doc)} | {
+        f"{name}-{v}-{op}.svg": flame(parse(k["ops"][op]["folded"]),
+                                      f"SMT {op}, {v}")
+        for v, k in doc["kernels"].items() for op in OPS}
 
 
-def in_page(page, doc):
-    """The text of docs/offcpu.md with the block of doc's architecture."""
-    block = (f"{environment(doc)}\n\n```\n{table(doc)}```\n\nFlame graphs:\n"
-             + ",\n".join(f"[{v} {op}](../bench/results/offcpu-{doc['arch']}-"
-                          f"{v}-{op}.svg)" for op in OPS
-                          for v in kernels.VARIANTS) + "\n")
-    return common.in_page(page, f"offcpu:{doc['arch']}", block,
-                          "docs/offcpu.md")
+def shown():
+    """What is recorded of each architecture."""
+    def one(doc):
+        bcc = doc["kernels"]["base"]["bcc"]
+        return record.Shown(
+            [record.Result(f"offcpu ARCH={doc['arch']}", doc["stamp"],
+                           inputs(doc["arch"]))],
+            {f"offcpu:{doc['arch']}": record.environment(
+                doc, f", profile bpf; offcputime of bcc {bcc}; times are with "
+                "the tracer attached") + "\n\n" + record.fenced(table(doc))},
+            files(doc))
+    return record.each("offcpu-*.json", one, "make offcpu RECORD=1")
 
 
-def tables():
-    """Make docs/offcpu.md and the flame graphs anew from what is recorded."""
-    def anew(doc):
-        record(doc, RESULTS)
-        write_atomic(PAGE, in_page(PAGE.read_text(), doc))
-
-    common.for_each_recorded(RESULTS.glob("offcpu-*.json"), anew,
-                             "RECORD=1 make offcpu")
-
-
-def main(m):
-    """Measure on a machine, print the table, keep stacks, JSON and flame
-    graphs in out/offcpu/; with RECORD=1 in bench/results/ and docs/ too."""
-    images = {v: kernels.build(v, m.arch, "bpf") for v in kernels.VARIANTS}
-    say(f"== offcputime on {m.name()}: 2 boots")
-    runs = {v: run_one(m, v, images[v]) for v in kernels.VARIANTS}
-    bcc = {r.pop("bcc") for r in runs.values()}
-    doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-           "arch": m.arch, "machine": m.type, "cpus": m.cpus,
-           "threads": m.threads, "nodes": m.nodes, "accel": m.accel,
-           "qemu": vm.qemu_version(m.arch), "bcc": ", ".join(bcc),
-           "kernels": runs}
-    record(doc, OUT / "offcpu")
+def main(m, rec=False):
+    """Measure on a machine, print the table, keep stacks and JSON in
+    out/offcpu/; with rec in bench/results/ too."""
+    doc = bench.both("offcputime", m, inputs(m.arch), run_one, "bpf")
     print("\n" + table(doc), flush=True)
-    say("   stacks, flame graphs, JSON: out/offcpu/")
-    if os.environ.get("RECORD"):
-        record(doc, RESULTS)
-        tables()
+    record.leave("offcpu", f"offcpu-{m.arch}", doc, files(doc), rec)

@@ -6,21 +6,18 @@ measured on hardware (bench/hardware.toml): an estimate."""
 
 import json
 import math
-import os
 import re
 import statistics
 import tomllib
+import typing
 
-from . import bench
-from .common import TOP, LabError, write_atomic
+from . import bench, common, record
+from .common import TOP, LabError, human
 
 RESULTS = TOP / "bench" / "results" / "smt.json"
 HARDWARE = TOP / "bench" / "hardware.toml"
-PAGE = TOP / "docs" / "scale.md"
 AGAIN = "'FULL=1 RECORD=1 make bench SCENARIO=smt' records them"
 OPS = ("SMT off", "SMT on")
-# the series' bounds: cpuhp.batch=, and cpuhp_fit_chunk() in cpuhp_batch.c
-BATCH, BOUND_MS, LEAST = 256, 100, 32
 
 # row -> functions; parks are what stands for the steps of a single CPU
 COUNTS = {**{c: bench.COUNTS[c] for c in ("GP", "GP exp", "stops", "rebuilds",
@@ -34,7 +31,7 @@ def load(path):
     """The recorded results of SMT control, or LabError."""
     try:
         doc = json.loads(path.read_text())
-        doc["date"], doc["runs"][0]
+        doc["stamp"]["date"], doc["runs"][0]
     except FileNotFoundError:
         raise LabError(f"no {path.name}; {AGAIN}") from None
     except (ValueError, LookupError, TypeError):
@@ -92,17 +89,40 @@ def at(rows, n, chunks=1):
 
 # ---- 1920 CPUs ----------------------------------------------------------
 
-def chunks(n, fixed_ms, each_ms):
-    """The operations that n CPUs are cut into, as cpuhp_fit_chunk() does by
-    the time they take: BATCH at first, then as many as would have fit into the
-    bound, but at least LEAST and at most BATCH. What it does for the time in
-    which all CPUs are stopped is left out: nobody knows how long that is."""
-    size, out = BATCH, []
+class Bounds(typing.NamedTuple):
+    """How the series cuts a request: at most so many CPUs in an operation, and
+    when one takes longer than 'ms', fewer in the next, but not below
+    'least'."""
+    batch: int
+    ms: int
+    least: int
+
+
+def bounds():
+    """Those of the series in linux/; LabError where it has none."""
+    text = "".join(p.read_text() for p in
+                   sorted((common.LINUX / "kernel").glob("cpuhp*.c")))
+    found = [re.search(x, text) for x in (
+        r"\bbatch_max\b.* = (\d\d+);",
+        r"CPUHP_CHUNK_NS\s+\((\d+) \* NSEC_PER_MSEC",
+        r"CPUHP_CHUNK_MIN\s+(\d+)U\b")]
+    if not all(found):
+        raise LabError(f"no bounds of an operation in {common.LINUX}/kernel/"
+                       "cpuhp*.c; mend bounds() in lab/scale.py")
+    return Bounds(*(int(m[1]) for m in found))
+
+
+def chunks(n, fixed_ms, each_ms, b):
+    """The operations that n CPUs are cut into with the Bounds b, as
+    cpuhp_fit_chunk() does by the time they take: 'batch' at first, then as
+    many as would have fit. What it does for the time in which all CPUs are
+    stopped is left out: nobody knows how long that is."""
+    size, out = b.batch, []
     while n:
         out.append(min(size, n))
         n -= out[-1]
         took = fixed_ms + each_ms * out[-1]
-        size = min(max(int(out[-1] * BOUND_MS / took), LEAST), BATCH)
+        size = min(max(int(out[-1] * b.ms / took), b.least), b.batch)
     return out
 
 
@@ -140,19 +160,19 @@ def the_hour(hw, unit, base, n):
              *pair("rebuild", base["rebuilds"]))]
 
 
-def estimate(unit, rows, n):
+def estimate(unit, rows, n, b):
     """Seconds to take n CPUs offline in chunks, and how many chunks: a dict
-    of (low, high) pairs; 'whole': if all chunks have BATCH CPUs."""
+    of (low, high) pairs; 'whole': if all chunks are as large as may be."""
     out = {"seconds": [], "chunks": [], "whole": []}
     per = {"GP": "GP", "stops": "stop", "rebuilds": "rebuild"}
     for i in (0, 1):
         fixed, each = (sum(rows[row][k] * unit[u][i] for row, u in per.items())
                        for k in "ab")
         each += unit["step"][i]
-        cut = len(chunks(n, fixed * 1e3, each * 1e3))
+        cut = len(chunks(n, fixed * 1e3, each * 1e3, b))
         out["chunks"].append(cut)
         out["seconds"].append(cut * fixed + n * each)
-        out["whole"].append(math.ceil(n / BATCH) * fixed + n * each)
+        out["whole"].append(math.ceil(n / b.batch) * fixed + n * each)
     return out
 
 
@@ -165,7 +185,7 @@ def power9(p9, rows, way):
             "predicted": gps * gp + p9[f"{way}_expedited_s"]}
 
 
-def model(doc, hw):
+def model(doc, hw, b):
     """Everything that the report says, as a dict."""
     fits = fit(doc)
     like = {}           # pseries is like the machines of the mails
@@ -180,17 +200,14 @@ def model(doc, hw):
     base = at(like["SMT off", "base"], n)
     unit = unit_costs(hw, base)
     bare, gps = p10["off_v6_0_reverted_s"], base["GP"]
-    return {"date": doc["date"], "fits": fits, "like": like,
+    return {"fits": fits, "like": like,
             "sizes": {k: sorted(v) for k, v in measured(doc).items()},
             "cpus": p10["cpus"], "threads": p10["threads"], "n": n,
-            "unit": unit, "bare": bare,
-            "tree": next((r["tree"] for r in doc["runs"]
-                          if r.get("variant") == "patched"), "?"),
-            "total": p10["off_v6_0_s"],
+            "unit": unit, "bare": bare, "batch": b.batch, "total": p10["off_v6_0_s"],
             "hour": the_hour(hw, unit, base, n),
             "expedited": (bare - gps * unit["GP"][1],
                           bare - gps * unit["GP"][0]),
-            "patched": estimate(unit, like["SMT off", "patched"], n),
+            "patched": estimate(unit, like["SMT off", "patched"], n, b),
             "traced": {"rebuild": p10["traced_build_sched_domains_s"],
                        "files": p10["traced_update_debugfs_s"]},
             "power9": {way: power9(hw["power9"], like[f"SMT {way}", "base"],
@@ -198,15 +215,6 @@ def model(doc, hw):
 
 
 # ---- output -------------------------------------------------------------
-
-def human(s):
-    """Seconds as '59 min 30 s', '7.3 s' or '61 ms'."""
-    if s < 1:
-        return f"{s * 1e3:.3g} ms"
-    if s < 59.95:
-        return f"{s:.2f} s" if s < 10 else f"{s:.1f} s"
-    return f"{round(s) // 60} min {round(s) % 60:02d} s"
-
 
 def between(pair):
     lo, hi = map(human, pair)
@@ -220,7 +228,7 @@ def line(first, cells, width=23, last=""):
 
 def fit_text(m):
     """The fits and how they meet the size they have not seen."""
-    out = [f"Recorded {m['date'][:10]}, patched tree {m['tree'][:12]}"]
+    out = []
     for mach, op in dict.fromkeys(k[:2] for k in m["fits"]):
         by = {t: m["fits"][mach, op, t] for t in bench.TREATMENTS
               if (mach, op, t) in m["fits"]}
@@ -244,7 +252,7 @@ def fit_text(m):
 def scale_text(m):
     """What it means for 1920 CPUs."""
     n, unit = m["n"], m["unit"]
-    whole = math.ceil(n / BATCH)
+    whole = math.ceil(n / m["batch"])
     out = ["", f"{m['cpus']} CPUs, SMT{m['threads']}, {n} go or come: counts "
            f"as of pseries, patched in {whole} chunks", "",
            line("", [f"{op}:" for op in OPS], 33),
@@ -280,7 +288,7 @@ def scale_text(m):
             ("base (measured)", human(m["bare"])),
             ("base, rcu_expedited", between(m["expedited"])),
             (f"patched, {cut} chunks", between(p["seconds"])),
-            (f"patched, {whole} chunks of {BATCH} if not cut by time",
+            (f"patched, {whole} chunks of {m['batch']} if not cut by time",
              between(p["whole"]))):
         out.append(f"{name:<46}{what}")
     out += ["", "POWER9 of 2023-03, 127 of 128 CPUs, GPs as counted here", ""]
@@ -292,25 +300,24 @@ def scale_text(m):
     return out
 
 
-def report():
+def report(doc):
     """The model of what is recorded as text, 80 columns."""
-    m = model(load(RESULTS), tomllib.loads(HARDWARE.read_text()))
-    return "\n".join(fit_text(m) + scale_text(m)) + "\n"
+    m = model(doc, tomllib.loads(HARDWARE.read_text()), bounds())
+    return "\n".join((fit_text(m) + scale_text(m))[1:]) + "\n"
 
 
-def in_page(page, text):
-    """A page with what is between its marks replaced by the report."""
-    return re.sub(r"(<!-- model -->\n).*?(<!-- end -->)",
-                  lambda m: f"{m[1]}```\n{text}```\n{m[2]}", page, flags=re.S)
-
-
-def record():
-    """Put the report into docs/scale.md."""
-    write_atomic(PAGE, in_page(PAGE.read_text(), report()))
+def shown():
+    """The model is as stale as the counts it is made of; the unit costs are
+    from mails, which do not change."""
+    doc = load(RESULTS)
+    text = report(doc)
+    s = bench.load(doc["scenario"])
+    return [record.Shown(
+        [record.Result("model (bench SCENARIO=smt)", doc["stamp"],
+                       bench.inputs(s))],
+        {"model": record.fenced(text)}, {"scale.txt": text})]
 
 
 def main():
-    """Print the report; with RECORD=1 in the environment record it, too."""
-    print(report(), end="", flush=True)
-    if os.environ.get("RECORD"):
-        record()
+    """Print the report; 'make tables' puts it into docs/scale.md."""
+    print(report(load(RESULTS)), end="", flush=True)

@@ -6,18 +6,15 @@ seed of the run decides about everything that is random in it."""
 
 import dataclasses
 import json
-import os
 import random
 import re
 import tempfile
 import time
 
-from . import bench, boot, check, console, kernels, ktap, vm
-from .common import (LINUX, OUT, TOP, LabError, check_arch, check_profile,
-                     human, say, write_atomic)
+from . import boot, check, console, kernels, ktap, record, vm
+from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch, check_profile,
+                     digest, human, say, write_atomic)
 
-RECORD = bench.RESULTS / "torture.json"
-PAGE = TOP / "docs" / "torture.md"
 # an emulated CPU may well not run for some seconds of the host
 APPEND = "watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=900"
 # the kernel's own tests: what runs them, and what they may be told. onoff is
@@ -368,16 +365,22 @@ def operations(p):
     return sum(map(int, onoff.groups())) if onoff else 0
 
 
-def record(doc):
-    """Add a run to what is recorded, and make the page anew."""
-    docs = json.loads(RECORD.read_text()) if RECORD.exists() else []
+def inputs(profile):
+    """The digest of what defines a run's results but the kernel's code."""
+    return digest(JOB_STRESS, JOB_SMT, JOB_LISTS, JOB_WAIT, repr(KERNEL),
+                  *(f for a in ARCHES for f in kernels.fragments(a, profile)))
+
+
+def keep(doc):
+    """Add a run to bench/results/torture.json."""
+    path = record.RESULTS / "torture.json"
+    docs = json.loads(path.read_text()) if path.exists() else []
     # where the repository is says nothing to others
     docs.append({**doc, "boots": [
         {k: v.replace(f"{TOP}/", "") if k == "error" else v
          for k, v in p.items() if k not in ("append", "console")}
         for p in doc["boots"]]})
-    write_atomic(RECORD, json.dumps(docs, indent=1) + "\n")
-    tables()
+    record.save("torture", docs)
 
 
 def table(docs):
@@ -401,8 +404,9 @@ def table(docs):
                f"{total[3]:>9.0f}")
     out.append("")
     for doc in docs:
-        out.append(f"{doc['date'][:10]} {doc['profile']}: SEED={doc['seed']}, "
-                   f"tree {doc['tree'][:12]}")
+        out.append(f"{doc['stamp']['date'][:10]} {doc['profile']}: "
+                   f"SEED={doc['seed']}, tree {doc['stamp']['tree'][:12]}"
+                   f"{'*' if result(doc).stale() else ''}")
     for doc in docs:
         for p in doc["boots"]:
             if not p["ok"]:
@@ -411,20 +415,23 @@ def table(docs):
     return "\n".join(out) + "\n"
 
 
-def tables():
-    """Make docs/torture.md anew from what is recorded."""
-    if RECORD.exists():
-        docs = json.loads(RECORD.read_text())
-        write_atomic(PAGE, re.sub(
-            r"(<!-- torture -->\n).*?(<!-- end -->)",
-            lambda m: f"{m[1]}```\n{table(docs)}```\n{m[2]}",
-            PAGE.read_text(), flags=re.S))
+def result(doc):
+    """A run that is recorded."""
+    return record.Result(f"torture: SEED={doc['seed']}", doc["stamp"],
+                         inputs(doc["profile"]))
 
 
-def main(minutes, arches, profile="", seed=None):
+def shown():
+    """What is recorded of the runs."""
+    return record.each("torture.json", lambda docs: record.Shown(
+        [result(d) for d in docs], {"torture": record.fenced(table(docs))}),
+        "make torture RECORD=1")
+
+
+def main(minutes, arches, profile="", seed=None, rec=False):
     """Boots in turn, the architectures side by side, for so many minutes; a
-    turn that has begun is finished. Writes out/torture.{ktap,json}; with
-    RECORD=1 it is added to bench/results/torture.json and docs/torture.md."""
+    turn that has begun is finished. Writes out/torture.{ktap,json}; with rec
+    it is added to bench/results/torture.json."""
     try:
         minutes = float(minutes or 30)
         seed = int(seed) if seed else random.SystemRandom().randrange(1 << 30)
@@ -435,6 +442,8 @@ def main(minutes, arches, profile="", seed=None):
         check_profile(profile, check_arch(a))
     profile = "+".join(filter(None, (profile, "torture")))
     rep, done, n = Report(), [], 0
+    doc = {"stamp": record.stamp(inputs(profile)), "seed": seed,
+           "minutes": minutes, "profile": profile}
     images = {a: kernels.build("patched", a, profile) for a in arches}
     slow = profile.startswith(("debug", "kcsan"))
     tree03 = " ".join((LINUX / TREE03).read_text().split()) \
@@ -444,9 +453,6 @@ def main(minutes, arches, profile="", seed=None):
         + (f" ARCH={arches[0]}" if len(arches) == 1 else "")
         + (f" PROFILE={profile.split('+')[0]}" if "+" in profile else ""))
     t0 = time.monotonic()
-    doc = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-           "seed": seed, "minutes": minutes, "profile": profile,
-           "tree": kernels.tree_of(kernels.wanted_commit("patched"))}
     try:
         while not n or time.monotonic() - t0 < 60 * minutes:
             todo = [plan(seed, n, a, slow, tree03) for a in arches]
@@ -464,5 +470,5 @@ def main(minutes, arches, profile="", seed=None):
             n += 1
         return rep.finish()
     finally:
-        if os.environ.get("RECORD") and done:
-            record(doc)
+        if rec and done:
+            keep(doc)

@@ -76,16 +76,15 @@ def test_what_was_interrupted_is_no_result(monkeypatch, tmp_path, out):
     monkeypatch.setattr(cases.guest, "rootfs", lambda a: None)
     monkeypatch.setattr(cases.guest, "lab_disk", lambda a: None)
     monkeypatch.setattr(cases, "run", lambda c, i: [("runs", False, "")])
-    monkeypatch.setattr(cases, "record", lambda *a: recorded.append(
+    monkeypatch.setattr(cases, "keep", lambda *a: recorded.append(
         (out / "machines.ktap").read_text()))
-    monkeypatch.setenv("RECORD", "1")
     ending = threading.Event()
     monkeypatch.setattr(cases, "ending", ending)
     c = case("q35-8 threads=2")
     images = {c.machine.arch: tmp_path}
 
     def run_all():
-        return cases.run_all(cases.Report(), [c], images, 1)
+        return cases.run_all(cases.Report(), [c], images, 1, {"date": "d"})
     assert run_all() == 1 and len(recorded) == 1
     # with a plan when there is no more to come
     plan = "KTAP version 1\n1..1\n"
@@ -157,22 +156,26 @@ def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
 
 
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
-    (tmp_path / "meta.json").write_text('{"tree": "123456789"}')
-    monkeypatch.setattr(cases, "RECORD", tmp_path / "m.json")
-    monkeypatch.setattr(cases, "PAGE", tmp_path / "m.md")
-    (tmp_path / "m.md").write_text("a\n<!-- machines -->\n<!-- end -->\nb\n")
+    monkeypatch.setattr(cases.record, "RESULTS", tmp_path)
+    monkeypatch.setattr(cases.record, "code", lambda subjects=(): "k")
     c = case("q35-8 suspend")
-    cases.record(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")],
-                    tmp_path)
-    page = (tmp_path / "m.md").read_text()
-    assert re.search(r"^q35-8 suspend +1 +1  \S+ 12345$", page, re.M)
-    assert "q35-8 suspend: two: out: x" in page
+    taken = {"date": "2026-01-02T", "tree": "123456789", "kernel": "k"}
+
+    def shown():
+        got, = cases.shown()
+        return got.blocks["machines"], [r.stale() for r in got.results]
+    cases.keep(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")], taken)
+    page, stale = shown()
+    assert re.search(r"^q35-8 suspend +1 +1  2026-01-02 1234$", page, re.M)
+    assert "q35-8 suspend: two: out: x" in page and stale == [""]
     assert re.search(r"^q35-4 leak +- +-$", page, re.M)
     assert max(map(len, page.splitlines())) <= 80
-    # again, with another end
-    cases.record(c, [("one", True, ""), ("two", True, "")], tmp_path)
-    assert re.search(r"^q35-8 suspend +2 +0 ", (tmp_path / "m.md").read_text(),
-                     re.M)
+    # again, with another end and of another kernel
+    cases.keep(c, [("one", True, ""), ("two", True, "")],
+               {**taken, "kernel": "other"})
+    page, stale = shown()
+    assert re.search(r"^q35-8 suspend +2 +0 .* 1234[*]$", page, re.M)
+    assert stale == ["other kernel code"]
 
 
 def test_memory_that_grows(monkeypatch):

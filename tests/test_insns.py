@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Instructions by function: the plugin and its counts, docs/insns.md."""
+"""Instructions by function: the plugin, its counts, the table."""
 
-import json
 import subprocess
 
 import pytest
 
-from conftest import TOP
-from lab import insns, kernels
+from lab import insns, kernels, record
 from lab.common import LabError
 from lab.vm import Machine
 
@@ -32,7 +30,8 @@ def doc(off, on):
            "on": {"ns": 5, "cpus": 2, "functions": on}}
     kernel = {"release": "7.3.4-x", "tree": "f" * 40, "config_hash": "0",
               "compiler": "gcc 12", "ops": run}
-    return {"date": "2026-01-01T00:00:00Z", "arch": "x86_64",
+    return {"stamp": {"date": "2026-01-01T00:00:00Z", "tree": "f" * 40,
+                      "kernel": "k", "inputs": "i"}, "arch": "x86_64",
             "machine": "q35", "cpus": 4, "threads": 2, "nodes": 1,
             "accel": "icount", "qemu": "10.0.0",
             "kernels": {v: kernel for v in kernels.VARIANTS}}
@@ -76,32 +75,17 @@ def test_the_table_is_80_columns_with_totals_of_all():
     assert insns.REST not in text and " 75.0%" in text
 
 
-def test_the_page_gets_the_table(tmp_path, monkeypatch):
-    page = tmp_path / "insns.md"
-    page.write_text("a\n<!-- insns:x86_64 -->\nold\n<!-- end -->\nb\n")
-    monkeypatch.setattr(insns, "RESULTS", tmp_path)
-    monkeypatch.setattr(insns, "PAGE", page)
-    (tmp_path / "insns-x86_64.json").write_text(
-        json.dumps(doc({"f": 1}, {"g": 2})))
-    insns.tables()
-    text = page.read_text()
-    assert insns.table(doc({"f": 1}, {"g": 2})) in text and "old" not in text
-    (tmp_path / "insns-x86_64.json").write_text("{}")
+def test_what_is_recorded_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    d = doc({"f": 1}, {"g": 2})
+    record.save("insns-x86_64", d)
+    shown, = insns.shown()
+    text = shown.blocks["insns:x86_64"]
+    assert insns.table(d) in text and "QEMU 10.0.0 q35, 4 CPUs" in text
+    assert shown.results[0].inputs == insns.inputs("x86_64")
+    record.save("insns-x86_64", {})
     with pytest.raises(LabError, match="insns-x86_64.json is damaged"):
-        insns.tables()
-
-
-def test_a_page_without_a_place_is_an_error():
-    with pytest.raises(LabError, match="no place for insns:x86_64"):
-        insns.in_page("nothing", doc({}, {}))
-
-
-def test_the_page_says_what_is_recorded():
-    page = (TOP / "docs" / "insns.md").read_text()
-    found = list(insns.RESULTS.glob("insns-*.json"))
-    assert found
-    for path in found:
-        assert insns.in_page(page, json.loads(path.read_text())) == page
+        insns.shown()
 
 
 @pytest.mark.parametrize("change, words", [

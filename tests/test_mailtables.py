@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tables beside those of mails, and that the pages show what is recorded."""
 
-import json
-import re
-
 import pytest
 
 from conftest import TOP
@@ -43,7 +40,7 @@ def test_bringup_has_both_ways_side_by_side_and_the_mail():
                                  "36.098", "84.274", "0.759", "0.408",
                                  "21.240"]
     assert not any(x.startswith("kick") for x in lines)
-    assert not bench.plot(bringup_doc(), None)
+    assert not bench.plot(bringup_doc())
 
 
 def test_sections_of_the_mail_are_sums_of_ours():
@@ -132,27 +129,9 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[-3].split() == ["CPU", "down", "1.0", "3.0", "1.0", "3.0",
-                                 "54.8", "1526.5"]
+                                 "54.8", "1526"]
     assert lines[-1].split() == ["arch", "die", "0.001", "0.003", "0.001",
                                  "0.003", "0.023", "1.963"]
-
-
-def test_time_without_grace_periods_is_beside_the_total():
-    doc = {"scenario": "x", "title": "T", "clock": "virtual (icount)",
-           "runs": [{"machine": "q35", "cpus": 8, "samples": [
-               {"op": "a long name of what is done", "treatment": t,
-                "ns": 1000 * 10**6} for t in bench.TREATMENTS], "counts": [
-               {"op": "a long name of what is done", "treatment": t,
-                "calls": {}, "ns": 1100 * 10**6, "gp_ns": 1000 * 10**6}
-               for t in bench.TREATMENTS]}]}
-    lines = bench.table(doc).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[1].startswith("(in brackets:")
-    assert lines[4].split()[-7:] == [*3 * ["1000", "(100.0)"], "1.0x"]
-    # what was recorded before that was measured
-    for c in doc["runs"][0]["counts"]:
-        del c["gp_ns"]
-    assert "(" not in bench.table(doc).replace("(virtual ms", "")
 
 
 def test_survivors_have_all_ways_side_by_side():
@@ -184,19 +163,8 @@ def test_boot_time_has_all_ways_side_by_side():
                                      ("one by one", "patched", 3))]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["pseries", "128", "1140.0", "2.0", "-", "-",
+    assert lines[-1].split() == ["pseries", "128", "1140", "2.0", "-", "-",
                                  "-", "3.0"]
-
-
-def test_pages_show_the_recorded_results():
-    seen = []
-    for page in bench.pages():
-        text = page.read_text()
-        for name in re.findall(r"<!-- results:(\S+) -->", text):
-            doc = json.loads((bench.RESULTS / f"{name}.json").read_text())
-            assert bench.in_readme(text, name, bench.table(doc)) == text
-            seen.append(doc.get("report"))
-    assert set(mailtables.TABLES) <= set(seen)
 
 
 def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
@@ -228,7 +196,7 @@ def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
 
 def test_patches_of_a_scenario_are_in_the_series():
     have = "".join(p.read_text()[:2000].replace("\n ", " ")
-                   for p in (TOP / "patches").glob("0*.patch"))
+                   for p in (TOP / "patches").rglob("*.patch"))
     for path in bench.SCENARIOS.glob("*.toml"):
         for subject in bench.load(path.stem).get("commits", {}).values():
             assert subject in have

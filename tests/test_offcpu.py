@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Off-CPU analysis: folded stacks, table, flame graphs, docs/offcpu.md."""
+"""Off-CPU analysis: folded stacks, table, flame graphs."""
 
-import json
 from xml.etree import ElementTree
 
 import pytest
 
-from conftest import TOP
-from lab import bench, kernels, offcpu
+from lab import bench, kernels, offcpu, record
 from lab.common import LabError
 
 CALL = ("entry_SYSCALL_64_after_hwframe;vfs_write;kernfs_fop_write_iter;"
@@ -30,10 +28,11 @@ def doc(folded=FOLDED):
     run = {"ns": 5_000_000, "online": "0-7", "folded":
            offcpu.fold(offcpu.of_hotplug(offcpu.parse(folded)))}
     kernel = {"release": "7.3.4-x", "tree": "f" * 40, "config_hash": "0",
-              "compiler": "gcc 12", "ops": {op: run for op in offcpu.OPS}}
-    return {"date": "2026-01-01T00:00:00Z", "arch": "x86_64",
+              "compiler": "gcc 12", "bcc": "0.26.0", "ops": {op: run for op in offcpu.OPS}}
+    return {"stamp": {"date": "2026-01-01T00:00:00Z", "tree": "f" * 40,
+                      "kernel": "k", "inputs": "i"}, "arch": "x86_64",
             "machine": "q35", "cpus": 16, "threads": 2, "nodes": 2,
-            "accel": "icount", "qemu": "10.0.0", "bcc": "0.26.0",
+            "accel": "icount", "qemu": "10.0.0",
             "kernels": {v: kernel for v in kernels.VARIANTS}}
 
 
@@ -96,43 +95,21 @@ def test_flame_graph_is_svg_with_a_box_for_each_frame():
                      "c: 0.3 ms, 75.0%": 900, "d: 0.1 ms, 25.0%": 300}
 
 
-def test_recorded_results_make_the_page(tmp_path, monkeypatch):
-    page = tmp_path / "offcpu.md"
-    page.write_text("a\n<!-- offcpu:x86_64 -->\nold\n<!-- end -->\nb\n")
-    monkeypatch.setattr(offcpu, "RESULTS", tmp_path)
-    monkeypatch.setattr(offcpu, "PAGE", page)
-    (tmp_path / "offcpu-x86_64.json").write_text(json.dumps(doc()))
-    offcpu.tables()
-    text = page.read_text()
-    assert offcpu.table(doc()) in text and "old" not in text
-    assert text.startswith("a\n") and text.endswith("<!-- end -->\nb\n")
-    assert (tmp_path / "offcpu-x86_64-base-off.svg").exists()
-    offcpu.tables()
-    assert page.read_text() == text
-
-
-@pytest.mark.parametrize("text", ["{", "{}", '{"arch": "x86_64"}'])
-def test_damaged_results_are_named(text, tmp_path, monkeypatch):
-    monkeypatch.setattr(offcpu, "RESULTS", tmp_path)
-    (tmp_path / "offcpu-x86_64.json").write_text(text)
+def test_what_is_recorded_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    record.save("offcpu-x86_64", doc())
+    shown, = offcpu.shown()
+    text = shown.blocks["offcpu:x86_64"]
+    assert offcpu.table(doc()) in text and "bcc 0.26.0" in text
+    assert shown.files["offcpu-x86_64-base-off.svg"].startswith("<svg")
+    assert shown.results[0].inputs == offcpu.inputs("x86_64")
+    record.save("offcpu-x86_64", {"arch": "x86_64"})
     with pytest.raises(LabError, match="offcpu-x86_64.json is damaged"):
-        offcpu.tables()
-
-
-def test_page_without_a_place_is_named():
-    with pytest.raises(LabError, match="has no place for offcpu:x86_64"):
-        offcpu.in_page("nothing", doc())
-
-
-def test_the_page_is_what_is_recorded():
-    """docs/offcpu.md and what make tables would write are the same."""
-    page = (TOP / "docs" / "offcpu.md").read_text()
-    for path in offcpu.RESULTS.glob("offcpu-*.json"):
-        assert offcpu.in_page(page, json.loads(path.read_text())) == page
+        offcpu.shown()
 
 
 def test_scenarios_do_not_take_these_results_for_theirs():
-    assert "runs" not in doc()
+    assert "scenario" not in doc()
     assert "offcpu" not in [p.stem for p in bench.SCENARIOS.glob("*.toml")]
 
 

@@ -2,15 +2,14 @@
 """The scale model: fits, the size kept out, the estimate; `make tables`."""
 
 import json
-import re
 import tomllib
 
 import pytest
 
-from conftest import TOP
-from lab import bench, scale
+from lab import bench, common, scale
 from lab.common import LabError
 
+BOUNDS = scale.Bounds(256, 100, 32)
 HW = tomllib.loads(scale.HARDWARE.read_text())
 
 
@@ -38,7 +37,9 @@ def doc(sizes=(8, 16, 32), machine="pseries"):
                 "counts": [{"op": op, "treatment": treatment, "calls":
                             calls(treatment, op[4:], t - t // 8)}
                            for op in scale.OPS]})
-    return {"scenario": "smt", "date": "2026-01-01T00:00:00Z", "runs": runs}
+    return {"scenario": "smt", "runs": runs, "stamp": {
+        "date": "2026-01-01T00:00:00Z", "tree": "p" * 40, "kernel": "k",
+        "inputs": "i"}}
 
 
 def record(monkeypatch, path, text):
@@ -59,8 +60,8 @@ def test_the_largest_size_is_predicted_and_not_in_the_fit(
     assert good["GP"] == {"a": 1, "b": 2, "predicted": 1 + 2 * n,
                           "measured": 1 + 2 * n}
     assert off["rebuilds"] == {**good["rebuilds"], "measured": 999}
-    record(monkeypatch, tmp_path / "smt.json", json.dumps(bad))
-    text = scale.report()
+    monkeypatch.setattr(scale, "bounds", lambda: BOUNDS)
+    text = scale.report(bad)
     assert f"{n}/999  !" in text
     assert f"16 CPUs; predicted/measured for {sizes[-1]}" in text \
         or f"64 CPUs; predicted/measured for {sizes[-1]}" in text
@@ -75,20 +76,27 @@ def test_formula():
 
 
 def test_chunks_follow_the_rule_of_the_kernel():
-    assert scale.chunks(1680, 10, .01) == [256] * 6 + [144]
-    assert scale.chunks(1680, 1000, 1) == [256] + [32] * 44 + [16]
+    assert scale.chunks(1680, 10, .01, BOUNDS) == [256] * 6 + [144]
+    assert scale.chunks(1680, 1000, 1, BOUNDS) == [256] + [32] * 44 + [16]
     # 256 take 200 ms: half of them next
-    assert scale.chunks(600, 72, .5) == [256, 128, 94, 78, 44]
-    src = TOP / "linux" / "kernel" / "cpuhp_batch.c"
-    if src.exists():
-        text = src.read_text()
-        assert re.search(rf"batch_max\b.* = {scale.BATCH};", text)
-        assert re.search(rf"CPUHP_CHUNK_NS\s+\({scale.BOUND_MS} \*", text)
-        assert re.search(rf"CPUHP_CHUNK_MIN\s+{scale.LEAST}U\b", text)
+    assert scale.chunks(600, 72, .5, BOUNDS) == [256, 128, 94, 78, 44]
+
+
+def test_bounds_are_those_of_the_kernel(monkeypatch, tmp_path):
+    monkeypatch.setattr(common, "LINUX", tmp_path)
+    with pytest.raises(LabError, match="no bounds of an operation"):
+        scale.bounds()
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel" / "cpuhp_x.c").write_text(
+        "static unsigned int batch_max __ro_after_init = 128;\n"
+        "#define CPUHP_CHUNK_NS\t\t(50 * NSEC_PER_MSEC)\n"
+        "#define CPUHP_CHUNK_MIN\t\t16U\n"
+        "static const unsigned int batch_max = 1;\n")
+    assert scale.bounds() == (128, 50, 16)
 
 
 def test_the_hour_adds_up():
-    m = scale.model(doc(), HW)
+    m = scale.model(doc(), HW, BOUNDS)
     *others, rebuilds = m["hour"]
     for i, j in ((1, 2), (2, 1)):
         assert sum(t[i] for t in others) + rebuilds[j] == pytest.approx(
@@ -99,7 +107,7 @@ def test_the_hour_adds_up():
     # what each CPU pays is not paid once for a chunk
     rows = {r: {"a": 0, "b": 0} for r in scale.COUNTS}
     none, each = (scale.estimate(m["unit"], {**rows, "rebuilds": {
-        "a": 0, "b": b}}, 1680)["whole"][0] for b in (0, 1))
+        "a": 0, "b": b}}, 1680, BOUNDS)["whole"][0] for b in (0, 1))
     assert each - none == pytest.approx(1680 * m["unit"]["rebuild"][0])
 
 
@@ -114,44 +122,9 @@ def test_results_that_do_not_do(monkeypatch, tmp_path, text, error):
     if text is None:
         scale.RESULTS.unlink()
     with pytest.raises(LabError, match=error):
-        scale.report()
+        scale.report(scale.load(scale.RESULTS))
 
 
 def test_every_unit_cost_names_its_mail():
     for name in ("power10", "power9", "large", "x86"):
         assert HW[name]["mail"] in HW["mail"]
-
-
-def test_the_page_shows_what_the_recorded_results_give():
-    text, page = scale.report(), scale.PAGE.read_text()
-    assert max(map(len, text.splitlines())) <= 80
-    assert scale.in_page(page, "x\n") != page
-    assert scale.in_page(page, text) == page, \
-        "other results were recorded; 'make tables' updates the page"
-
-
-def test_tables_come_from_what_is_recorded(monkeypatch, tmp_path):
-    results, page = tmp_path / "results", tmp_path / "README.md"
-    for d in ("results", "docs"):
-        (tmp_path / d).mkdir()
-    for name, path in (("TOP", tmp_path), ("RESULTS", results),
-                       ("OUT", tmp_path / "out")):
-        monkeypatch.setattr(bench, name, path)
-    d = {**doc(), "title": "T", "clock": "virtual"}
-    for run in d["runs"]:
-        run["samples"] = [{"op": c["op"], "treatment": c["treatment"],
-                           "cycle": 1, "ns": 10**6} for c in run["counts"]]
-    (results / "smt.json").write_text(json.dumps(d))
-    page.write_text("a\n<!-- results:smt -->\nold\n<!-- end -->\nb\n")
-    bench.tables()
-    text = (results / "smt.txt").read_text()
-    assert text == bench.table(d)
-    assert page.read_text() == ("a\n<!-- results:smt -->\n```\n" + text
-                                + "```\n<!-- end -->\nb\n")
-    assert (results / "smt.png").exists()
-    page.write_text("<!-- results:gone -->\n<!-- end -->\n")
-    with pytest.raises(LabError, match="'gone', which is not recorded"):
-        bench.tables()
-    (results / "x.json").write_text("{")
-    with pytest.raises(LabError, match="x.json is damaged"):
-        bench.tables()

@@ -148,13 +148,16 @@ def test_numbers_are_needed():
         torture.main("x", ["x86_64"])
 
 
+STAMP = {"date": "2026-11-21T00:00:00Z", "tree": "0123456789abcd", "kernel": "",
+         "inputs": ""}
+
+
 def test_table_of_what_was_run():
     def boot(what, numbers, ok=True, arch="x86_64"):
         return {**torture.plan(6, 0, arch), "what": what, "numbers": numbers,
                 "ok": ok, "error": "" if ok else "a splat\nand more",
                 "host_seconds": 90}
-    doc = {"date": "2026-11-21T00:00:00Z", "seed": 5, "tree": "0123456789abcd",
-           "profile": "debug+torture", "boots": [
+    doc = {"stamp": STAMP, "seed": 5, "profile": "debug+torture", "boots": [
                boot("stress", "10 rounds: 300 writes together, 40 alone, 5 s"),
                boot("stress", "", ok=False),
                boot("smt", "12 rounds"),
@@ -169,18 +172,17 @@ def test_table_of_what_was_run():
 
 
 def test_a_run_is_added(monkeypatch, tmp_path):
-    monkeypatch.setattr(torture, "RECORD", tmp_path / "torture.json")
-    monkeypatch.setattr(torture, "PAGE", tmp_path / "torture.md")
-    (tmp_path / "torture.md").write_text("a\n<!-- torture -->\n<!-- end -->\n")
+    monkeypatch.setattr(torture.record, "RESULTS", tmp_path)
     # one that failed is described, which is recorded without 'append'
     p = {**torture.plan(6, 0, "x86_64"), "ok": False, "numbers": "",
          "error": f"a splat; console: {TOP}/out/x", "host_seconds": 1,
          "console": "x"}
-    doc = {"date": "2026-11-21", "seed": 1, "tree": "00", "profile": "torture",
-           "boots": [p]}
-    torture.record(doc)
-    torture.record({**doc, "seed": 2})
-    text = (tmp_path / "torture.md").read_text()
+    doc = {"stamp": STAMP, "seed": 1, "profile": "torture", "boots": [p]}
+    torture.keep(doc)
+    torture.keep({**doc, "seed": 2})
+    shown, = torture.shown()
+    assert len(shown.results) == 2
+    text = shown.blocks["torture"]
     assert "SEED=1," in text and "SEED=2," in text
     assert "console: out/x" in text
     assert str(TOP) not in (tmp_path / "torture.json").read_text()
@@ -189,8 +191,7 @@ def test_a_run_is_added(monkeypatch, tmp_path):
 def test_what_ctrl_c_ends_has_no_plan(monkeypatch, tmp_path, out, capsys):
     monkeypatch.setattr(torture, "OUT", tmp_path)
     monkeypatch.setattr(torture.kernels, "build", lambda *a: tmp_path)
-    monkeypatch.setattr(torture.kernels, "wanted_commit", lambda v: "c")
-    monkeypatch.setattr(torture.kernels, "tree_of", lambda c: "t")
+    monkeypatch.setattr(torture.record, "stamp", lambda i: STAMP)
     turns = []
 
     def side_by_side(func, calls, workers):
