@@ -158,7 +158,7 @@ def run_one(m, variant, image):
     """Boot a kernel, run the job; its part of the document."""
     name = f"offcpu-{m.name()}-{variant}"
     r = bench.run_to_end(m, image, JOB.read_text(), name,
-                           limit=240 + 15 * m.cpus)
+                         limit=240 + 15 * m.cpus)
     got = {rec["op"]: rec for rec in r.of("offcpu")}
     if set(got) != set(OPS):
         raise LabError(f"{name}: the job told of {', '.join(got) or 'nothing'}"
