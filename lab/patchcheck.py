@@ -16,6 +16,7 @@ from .common import (LINUX, PATCHES, LabError, cache_dir, digest, git, locked,
 CHECKPATCH_IGNORE = {
     "FILE_PATH_CHANGES": "asks to look at MAINTAINERS for each new file; "
                          "reviewed by hand",
+    "UNKNOWN_COMMIT_ID": "the base is one commit, it has no history",
     "CAMELCASE": "fields of struct systemcfg, which user space sees",
 }
 # ... and those that are not in some files

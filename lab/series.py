@@ -300,9 +300,6 @@ def make_tree(linux=None, force=False):
                 git("tag", "-d", tag, cwd=tmp)
                 git("remote", "remove", "origin", cwd=tmp)
                 git("checkout", "-q", "-B", "series", "base", cwd=tmp)
-                # what people need who fold a change into its patch
-                git("config", "rebase.updateRefs", "true", cwd=tmp)
-                git("config", "rebase.autoSquash", "true", cwd=tmp)
                 if git("var", "GIT_COMMITTER_IDENT", cwd=tmp,
                        check=False) is None:
                     # for git am --continue and git stash
@@ -319,6 +316,9 @@ def make_tree(linux=None, force=False):
 
 def _apply_and_note(tree, tag, key):
     state = tree / ".git" / "cpuhp-lab.json"
+    # what people need who fold a change into its patch
+    for option in "updateRefs", "autoSquash":
+        git("config", f"rebase.{option}", "true", cwd=tree)
     try:
         apply(tree)
         _set_refs(tree)
