@@ -186,7 +186,7 @@ def cmd_bisect(a):
     from . import perpatch
     arches = _arches(a.arch)
     _tree(a)
-    return perpatch.main(arches)
+    return perpatch.main(arches, a.part)
 
 
 def main():
@@ -226,7 +226,7 @@ def main():
     add("foreign", cmd_foreign, "--only")
     add("scx", cmd_scx)
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed")
-    add("bisect-check", cmd_bisect, "--arch")
+    add("bisect-check", cmd_bisect, "--arch", "--part")
     a = p.parse_args()
     if hasattr(a, "accel"):
         a.accel_given = bool(a.accel)

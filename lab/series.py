@@ -44,7 +44,7 @@ def find_part(name):
     """The part that somebody calls by its name or its number ('09' is
     '09-powerpc-parallel'); LabError when there is none."""
     for p in parts():
-        if name in (p, p[:2], p[:2].lstrip("0")):
+        if name in (p, p[:2], str(int(p[:2]))):
             return p
     raise LabError(f"there is no part '{name}'; use one of: "
                    + ", ".join(parts()))
