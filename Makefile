@@ -53,7 +53,9 @@ help:
 	@echo 'make machines  the patched kernel on many machines [ARCH=] [ONLY=]'
 	@echo 'make torture   boots with random hotplug for MINUTES=30 [ARCH=]'
 	@echo '               [PROFILE=debug|kcsan] [SEED=]'
-	@echo 'make bisect-check  build and boot after every patch; resumes'
+	@echo 'make bisect-check  build and boot after every patch [ARCH=]; resumes'
+	@echo '               [PART=a part|tips: the last patch of each part|alone:'
+	@echo '               parts that need no other, on the base]'
 	@echo 'make compile-matrix  other configurations and architectures [ONLY=]'
 	@echo 'make foreign   RISC-V and big-endian pseries: small kernels boot, CPUs'
 	@echo '               go and come [ONLY=]'
@@ -102,7 +104,8 @@ torture:
 		$(if $(MINUTES),--minutes '$(MINUTES)') \
 		$(if $(SEED),--seed '$(SEED)')
 bisect-check:
-	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)')
+	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+		$(if $(PART),--part '$(PART)')
 compile-matrix:
 	$(LAB) compile-matrix $(SRC) $(if $(ONLY),--only '$(ONLY)')
 foreign:

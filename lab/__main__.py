@@ -175,7 +175,7 @@ def cmd_bisect(a):
     from . import perpatch
     arches = _arches(a.arch)
     _tree(a)
-    return perpatch.main(arches)
+    return perpatch.main(arches, a.part)
 
 
 def main():
@@ -217,7 +217,7 @@ def main():
     add("scx", cmd_scx)
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed",
         "--record")
-    add("bisect-check", cmd_bisect, "--arch")
+    add("bisect-check", cmd_bisect, "--arch", "--part")
     a = p.parse_args()
     if hasattr(a, "accel") and a.cmd != "bench":
         a.accel_given = bool(a.accel)

@@ -104,20 +104,22 @@ def patch(subject):
     raise LabError(f"linux/ has no patch '{subject}'; has it another name now?")
 
 
-def code_of(commit):
-    """What git has of a commit of linux/ without documentation, selftests and
-    MAINTAINERS: the ids of all that an image can depend on."""
+def source_key(commit):
+    """A digest of a commit's tree without what cannot change a kernel:
+    documentation, selftests, MAINTAINERS."""
     trees = git("ls-tree", commit, "--", *_top_entries(commit),
                 "tools/", cwd=LINUX)
-    return "\n".join(t for t in trees.splitlines()
-                     if not t.endswith(("\tDocumentation", "\tMAINTAINERS",
-                                        "\ttools/testing")))
+    return digest("\n".join(t for t in trees.splitlines()
+                            if not t.endswith(("\tDocumentation",
+                                               "\tMAINTAINERS",
+                                               "\ttools/testing"))))
 
 
 def build_key(commit, arch, profile=""):
-    """What an image depends on: the commit's code, the compiler, the
+    """What an image depends on: the source, the compiler, the
     configuration."""
-    return digest(code_of(commit), compiler(arch), *fragments(arch, profile))
+    return digest(source_key(commit), compiler(arch),
+                  *fragments(arch, profile))
 
 
 def _top_entries(commit):

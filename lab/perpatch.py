@@ -4,13 +4,14 @@ test', all of them, on both architectures, in 'make bisect-check'."""
 
 import json
 import pathlib
+import re
 import shutil
 import tempfile
 import time
 
-from . import boot, check, kernels
-from .common import (ARCHES, LINUX, LabError, cache_dir, digest, git, locked,
-                     run, step, write_atomic)
+from . import boot, check, kernels, series
+from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, digest, git,
+                     locked, run, step, write_atomic)
 
 
 def compiled_paths(a, b):
@@ -91,44 +92,131 @@ def check_each_patch(rep, arches, budget):
           flush=True)
 
 
+# ---- make bisect-check --------------------------------------------------
+
+STATE = TOP / "bench" / "results" / "bisect.json"
+# parts which can be sent before the others, and what else they need
+ALONE = {
+    "00-fixes": (),
+    "01-cpuidle": (),
+    "03-one-cpu": (),
+    "05-neighbours": (
+        "cpu/hotplug: Add helpers to find a CPU which outlives another",),
+}
+
+
 class BisectReport(check.Report):
     """Goes to out/bisect.ktap."""
     ktap = "bisect.ktap"
 
 
-def main(arches):
-    """Build and boot the architectures after every patch. What was done
-    is remembered by content, so that a run which was ended goes on."""
-    state_file = cache_dir() / "bisect.json"
+def content_key(commit, arch):
+    """What a build and boot of a commit depends on, compiler apart: it is the
+    same on another machine."""
+    return digest(kernels.source_key(commit), *kernels.fragments(arch))
+
+
+def read_state():
+    """{what: {architecture: {key, result, date, compiler}}} of what was built
+    and booted; 'what' is the title of a patch, the name of a part for its tip,
+    or that name and ' alone'."""
     try:
-        state = json.loads(state_file.read_text())
-    except (OSError, ValueError):
-        state = {}
-    commits = git("rev-list", "--reverse", "base..HEAD", cwd=LINUX).split()
+        return json.loads(STATE.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as e:
+        raise LabError(f"{STATE} is damaged: {e}; 'git checkout' brings the "
+                       "recorded one back") from None
+
+
+def alone(part):
+    """A commit of the patches of one part on the base, with what ALONE says
+    that they need. LabError names the patch that does not apply."""
+    need = [p for p in series.patch_files()
+            if series.title(p) in ALONE[part]]
+    if len(need) != len(ALONE[part]):
+        raise LabError(f"{part} needs {', '.join(ALONE[part])}, which is not "
+                       "in patches/; has it another title now?")
+    with tempfile.TemporaryDirectory() as tmp:
+        env = {**series.PLAIN, "GIT_INDEX_FILE": f"{tmp}/index"}
+        git("read-tree", "base", cwd=LINUX, env=env)
+        for p in (*need, *series.patch_files(part)):
+            if git("apply", "--cached", p, cwd=LINUX, env=env,
+                   check=False) is None:
+                raise LabError(f"{series.within(p)} does not apply to the base "
+                               f"with the patches of {part} before it")
+        tree = git("write-tree", cwd=LINUX, env=env).strip()
+        who = {f"GIT_{x}_{y}": z for x in ("AUTHOR", "COMMITTER")
+               for y, z in (("NAME", "lab"), ("EMAIL", "lab@invalid"),
+                            ("DATE", "2026-01-01T00:00:00Z"))}
+        return git("commit-tree", "-p", "base", "-m", f"{part} alone", tree,
+                   cwd=LINUX, env={**env, **who}).strip()
+
+
+def points(which):
+    """[(what, commit)] of linux/ for PART=: 'tips', 'alone', a part, or all
+    patches."""
+    ranges = series.part_ranges()
+    if which == "tips":
+        return [(p, tip) for p, _, tip in ranges]
+    if which == "alone":
+        return [(f"{p} alone", alone(p)) for p in ALONE]
+    if which:
+        part = series.find_part(which)
+        span = next(f"{a}..{b}" for p, a, b in ranges if p == part)
+    else:
+        span = "base..HEAD"
+    out = git("log", "--reverse", "--format=%s\t%H", span, cwd=LINUX)
+    return [tuple(x.split("\t")) for x in out.splitlines()]
+
+
+def unrecorded():
+    """['00-fixes x86_64', ...]: the tips of parts which have no record that
+    they were built and booted, for the tree that they are now."""
+    good = {e["key"] for r in read_state().values() for e in r.values()
+            if e["result"] == "ok"}
+    return [f"{p} {a}" for p, _, tip in series.part_ranges() for a in ARCHES
+            if content_key(tip, a) not in good]
+
+
+def build_and_boot(what, commit, arch):
+    """Raises LabError unless the commit builds without a warning and its
+    kernel boots and switches SMT."""
+    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+        img = pathlib.Path(tmp)
+        with step(f"build {arch}: {what}", 480):
+            compile_commit(commit, [arch], image=img)
+        m = check.guest_machine(arch, smt8=True)
+        name = re.sub(r"\W+", "-", what)[:50]
+        r = boot.run_job(m, img, check.JOB_SMT, limit=600,
+                         name=f"bisect-{name}-{m.name()}")
+    if r.status:
+        raise LabError(f"the job ended with {r.status}")
+
+
+def main(arches, which=""):
+    """Build and boot the architectures at these points() of the series. What was
+    done is remembered by content, so that a run which was ended goes on."""
+    todo = points(which)
     rep = BisectReport()
-    for i, c in enumerate(commits, 1):
-        subject = git("show", "-s", "--format=%s", c, cwd=LINUX).strip()
-        for arch in arches:
-            key = digest(kernels.tree_of(c), arch,
-                         kernels.compiler(arch), *kernels.fragments(arch))
-            name = f"{i}/{len(commits)} {arch}: {subject}"
-            if state.get(key) == "ok":
-                rep.add(name + " (done before)", True)
-                continue
-            try:
-                with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
-                    img = pathlib.Path(tmp)
-                    with step(f"build {name}", 480):
-                        compile_commit(c, [arch], image=img)
-                    m = check.guest_machine(arch, smt8=True)
-                    r = boot.run_job(m, img, check.JOB_SMT, limit=600,
-                                     name=f"bisect-{i}-{m.name()}")
-                if r.status:
-                    raise LabError(f"the job ended with {r.status}")
-            except LabError as e:
-                rep.add(name, False, e)
-                continue
-            state[key] = "ok"
-            write_atomic(state_file, json.dumps(state))
-            rep.add(name, True)
+    # one architecture after the other: what changes little is built fast
+    for arch in arches:
+        for i, (what, commit) in enumerate(todo, 1):
+            state, key = read_state(), content_key(commit, arch)
+            name = f"{i}/{len(todo)} {arch}: {what}"
+            done = [e for r in state.values() for e in r.values()
+                    if e["key"] == key and e["result"] == "ok"]
+            entry = done[0] if done else {
+                "key": key, "result": "ok", "compiler": kernels.compiler(arch),
+                "date": time.strftime("%Y-%m-%d", time.gmtime())}
+            if not done:
+                try:
+                    build_and_boot(what, commit, arch)
+                except LabError as e:
+                    entry["result"] = str(e).replace(f"{TOP}/", "")[:300]
+            state.setdefault(what, {})[arch] = entry
+            write_atomic(STATE, json.dumps(state, indent=1, sort_keys=True)
+                         + "\n")
+            rep.add(name + (" (done before)" if done else ""),
+                    entry["result"] == "ok", entry["result"])
     return rep.finish()

@@ -14,7 +14,7 @@ import textwrap
 import time
 
 from . import kernels
-from .common import OUT, TOP, LabError, digest, say, write_atomic
+from .common import OUT, TOP, LabError, say, write_atomic
 
 RESULTS = TOP / "bench" / "results"
 # a block of a page: everything between its name and the end is made anew
@@ -24,12 +24,12 @@ STALE = re.compile(r"; stale: .*|; \d+ of \d+ stale$", re.M)
 
 @functools.cache
 def code(subjects=()):
-    """The digest of the kernel that linux/ has now, of what is compiled: its
+    """The key of the kernel that linux/ has now, of what is compiled: its
     tree without Documentation/, tools/testing/ and MAINTAINERS. subjects: and
     of the series up to the patches of these, which a scenario takes as
     kernels of their own; LabError when there is none of that subject."""
     commits = [kernels.wanted_commit("patched"), *map(kernels.patch, subjects)]
-    return digest(*(kernels.code_of(c) for c in commits))
+    return "-".join(map(kernels.source_key, commits))
 
 
 def stamp(inputs, subjects=()):

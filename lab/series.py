@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The patch series: patches/ <-> linux/, a git tree with the tag 'base' and
-one commit per patch."""
+"""The patch series: patches/NN-topic/ <-> linux/, a git tree with the tag
+'base', one commit per patch and one branch part/NN-topic per part, each of which
+stands on the one before."""
 
+import email
 import json
 import os
-import re
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -22,13 +24,41 @@ PLAIN = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
          "GIT_CONFIG_NOSYSTEM": "1", "TZ": "UTC", "LC_ALL": "C"}
 
 
-def patch_files():
-    """The patches in order, without the cover letter."""
-    return sorted(p for p in PATCHES.glob("[0-9]*.patch") if p.name != COVER)
+def parts():
+    """The names of the parts in patches/, in order: '00-fixes' ..."""
+    return sorted({p.parent.name for p in patch_files()})
+
+
+def patch_files(part="[0-9][0-9]-*"):
+    """The patches of a part, or of all, in order, without cover letters."""
+    return sorted(p for p in PATCHES.glob(f"{part}/[0-9]*.patch")
+                  if p.name != COVER)
+
+
+def within(path):
+    """A file of patches/ as messages name it: '00-fixes/0001-x.patch'."""
+    return str(path.relative_to(PATCHES))
+
+
+def find_part(name):
+    """The part that somebody calls by its name or its number ('09' is
+    '09-powerpc-parallel'); LabError when there is none."""
+    for p in parts():
+        if name in (p, p[:2], str(int(p[:2]))):
+            return p
+    raise LabError(f"there is no part '{name}'; use one of: "
+                   + ", ".join(parts()))
+
+
+def title(patch):
+    """The subject of a patch as git am sees it."""
+    subject = email.message_from_bytes(patch.read_bytes())["subject"] or ""
+    return re.sub(r"^\[PATCH[^\]]*\] ", "", " ".join(subject.split()))
 
 
 def _series_key():
-    return digest(*patch_files()) if patch_files() else "empty"
+    return digest(*(x for p in patch_files() for x in (within(p), p))) \
+        if patch_files() else "empty"
 
 
 def _state_file():
@@ -98,7 +128,7 @@ def _explain(patch, text):
         f"corrupt at its line {bad[1]}" if bad else \
         (text.strip().splitlines() or ["?"])[-1]
     return LabError(
-        f"{patch.name} does not apply ({what}). linux/ is left there: "
+        f"{within(patch)} does not apply ({what}). linux/ is left there: "
         "in linux/ run 'git apply --reject .git/rebase-apply/patch', mend what "
         "the *.rej say, delete them, 'git add -A', 'git am --continue', then "
         "'make patches' here; "
@@ -133,8 +163,70 @@ def misfit(tag):
         for p in patch_files():
             if git("apply", "--cached", p, cwd=source.store(), env=env,
                    check=False) is None:
-                return p.name
+                return within(p)
     return None
+
+
+# ---- parts: the branches of linux/ --------------------------------------
+
+def part_refs(tree=None):
+    """{part: commit} of the branches part/NN-topic, in order."""
+    out = git("for-each-ref", "--sort=refname", "--format=%(refname) "
+              "%(objectname)", "refs/heads/part/", cwd=tree or LINUX)
+    return {r.removeprefix("refs/heads/part/"): c
+            for r, c in (x.split() for x in out.splitlines())}
+
+
+def _drop_refs(tree):
+    for p in part_refs(tree):
+        git("update-ref", "-d", f"refs/heads/part/{p}", cwd=tree)
+
+
+def _set_refs(tree):
+    """Let each branch part/NN-topic end where the last patch of that part is,
+    which its title tells. LabError when no commit has a title of the part."""
+    last = {}
+    for line in git("log", "--reverse", "--format=%H %s", "base..HEAD",
+                    cwd=tree).splitlines():
+        commit, _, subject = line.partition(" ")
+        last[subject] = commit
+    order = list(last.values())
+    for p in parts():
+        have = [last[t] for t in map(title, patch_files(p)) if t in last]
+        if not have:
+            raise LabError(f"no commit of linux/ has a title of part {p}; say "
+                           f"where it ends: git branch part/{p} <commit>")
+        git("update-ref", f"refs/heads/part/{p}",
+            max(have, key=order.index), cwd=tree)
+
+
+def part_ranges():
+    """[(part, first commit before it, its last commit)] of linux/, in order.
+    Raises LabError unless each part stands on the one before, has a commit, and
+    the last one ends at HEAD: nothing may be left out of patches/."""
+    refs, prev, out = part_refs(), "base", []
+    if not refs:
+        _set_refs(LINUX)        # an am that was finished by hand
+        refs = part_refs()
+    if not refs:
+        raise LabError("linux/ has no part; name the first with 'git branch "
+                       "part/00-topic' there")
+    for p, c in refs.items():
+        if git("merge-base", "--is-ancestor", c, "HEAD", cwd=LINUX,
+               check=False) is None:
+            raise LabError(f"part/{p} is not in the history of HEAD in linux/; "
+                           f"rebase with --update-refs, or 'git branch -f "
+                           f"part/{p} <its last commit>'")
+        if not git("rev-list", "-n1", f"{prev}..{c}", cwd=LINUX).strip():
+            raise LabError(f"part/{p} has no commit of its own after {prev} in "
+                           f"linux/; move it, or 'git branch -D part/{p}'")
+        out.append((p, prev, c))
+        prev = c
+    loose = git("log", "--format=%h %s", f"{prev}..HEAD", cwd=LINUX).strip()
+    if loose:
+        raise LabError(f"linux/ has commits which are in no part:\n{loose}\n"
+                       f"rebase them into one, or 'git branch -f part/{p}'")
+    return out
 
 
 def make_tree(linux=None, force=False):
@@ -192,6 +284,7 @@ def make_tree(linux=None, force=False):
                           ignore_errors=True)
             (LINUX / ".git" / "index.lock").unlink(missing_ok=True)
             git("checkout", "-q", "-f", "-B", "series", "base", cwd=LINUX)
+            _drop_refs(LINUX)
             _apply_and_note(LINUX, tag, key)
         else:
             need_space(TOP, 3, "linux/")
@@ -223,8 +316,12 @@ def make_tree(linux=None, force=False):
 
 def _apply_and_note(tree, tag, key):
     state = tree / ".git" / "cpuhp-lab.json"
+    # what people need who fold a change into its patch
+    for option in "updateRefs", "autoSquash":
+        git("config", f"rebase.{option}", "true", cwd=tree)
     try:
         apply(tree)
+        _set_refs(tree)
     except LabError:
         # to be finished by hand, as the error says
         write_atomic(state, json.dumps({"tag": tag}))
@@ -247,10 +344,12 @@ BLURB
 _MARK = "---- 8< ---- the series ---- 8< ----"
 
 
-def _cover(n):
-    """The cover letter: its prose is kept, what follows the mark is made
-    anew from the series."""
-    path = PATCHES / COVER
+def _cover(part, base, tip):
+    """The cover letter of a part: its prose is kept, what follows the mark is
+    made anew from the commits base..tip."""
+    path = PATCHES / part / COVER
+    span = f"{base}..{tip}"
+    n = int(git("rev-list", "--count", span, cwd=LINUX))
     if path.exists():
         prose = path.read_text().split(_MARK)[0]
         prose = re.sub(r"^Subject: \[PATCH 0/\d+\]",
@@ -261,24 +360,25 @@ def _cover(n):
         prose = COVER_TEMPLATE.format(
             name=m[1], email=m[2], n=n,
             date=time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime()))
-    log = git("shortlog", "-w72,2,4", "base..HEAD", cwd=LINUX, env=PLAIN)
-    stat = git("diff", "--stat=72", "--summary", "-M", "base..HEAD",
+    log = git("shortlog", "-w72,2,4", span, cwd=LINUX, env=PLAIN)
+    stat = git("diff", "--stat=72", "--summary", "-M", span,
                cwd=LINUX, env=PLAIN)
-    tree = git("rev-parse", "base^{tree}", cwd=LINUX).strip()
+    tree = git("rev-parse", f"{base}^{{tree}}", cwd=LINUX).strip()
     v = source.kernel_version(git("show", "base:Makefile", cwd=LINUX))
+    on = "" if base == "base" else " + the parts before"
     return (f"{prose.rstrip()}\n\n{_MARK}\n\n{log.rstrip()}\n\n"
             f"{stat.rstrip()}\n\n"
-            f"base-version: Linux {source.version_string(v)}\n"
+            f"base-version: Linux {source.version_string(v)}{on}\n"
             f"base-tree: {tree}\n")
 
 
-def _format(into):
-    """Write the patches of base..HEAD into a directory, the same on every
+def _format(into, base, tip):
+    """Write the patches of base..tip into a directory, the same on every
     machine."""
     git("format-patch", "-q", "-o", into, "--no-numbered", "--zero-commit",
         "--no-signature", "--no-attach", "--no-thread", "--no-base",
         "--abbrev=12", "--stat=72", "--diff-algorithm=myers",
-        "--filename-max-length=60", "base..HEAD", cwd=LINUX, env=PLAIN)
+        "--filename-max-length=60", f"{base}..{tip}", cwd=LINUX, env=PLAIN)
 
 
 def _same(old, new, other_base):
@@ -293,16 +393,19 @@ def _same(old, new, other_base):
 
 
 def _export():
-    """{name: text} of patches/ as base..HEAD gives it. A file that differs
-    from the one in patches/ only by what another base brings keeps it."""
+    """{path below patches/: text} as the parts of linux/ give it. A file that
+    differs from the one in patches/ only by what another base brings keeps
+    it."""
+    out = {}
     with tempfile.TemporaryDirectory() as tmp:
-        _format(tmp)
-        out = {p.name: p.read_text()
-               for p in pathlib.Path(tmp).glob("*.patch")}
-    out[COVER] = _cover(len(out))
-    cover = PATCHES / COVER
+        for part, base, tip in part_ranges():
+            _format(f"{tmp}/{part}", base, tip)
+            out[f"{part}/{COVER}"] = _cover(part, base, tip)
+        out |= {str(p.relative_to(tmp)): p.read_text()
+                for p in pathlib.Path(tmp).glob("*/*.patch")}
+    first = PATCHES / min(out)
     m = re.search(r"^base-tree: (\w+)$",
-                  cover.read_text() if cover.exists() else "", re.M)
+                  first.read_text() if first.exists() else "", re.M)
     other = bool(m) and m[1] != git("rev-parse", "base^{tree}",
                                     cwd=LINUX).strip()
     for name, text in out.items():
@@ -317,14 +420,15 @@ def round_trip():
     an empty list means the round trip is exact."""
     check_tree()
     out = _export()
-    names = set(out) | {p.name for p in PATCHES.glob("*.patch")}
+    names = set(out) | {within(p) for p in PATCHES.rglob("*.patch")}
     return sorted(n for n in names if not (PATCHES / n).exists()
                   or out.get(n) != (PATCHES / n).read_text())
 
 
 def make_patches():
-    """Write patches/ from base..HEAD of linux/. Says what is not in a
-    commit; raises LabError when linux/ is not at rest or has merges."""
+    """Write patches/ from the parts of linux/. Says what is not in a commit;
+    raises LabError when linux/ is not at rest, has merges, or has a commit in no
+    part."""
     check_tree()
     if git("rev-list", "--merges", "base..HEAD", cwd=LINUX).strip():
         raise LabError("linux/ has merges after base, which no patch can "
@@ -337,20 +441,25 @@ def make_patches():
                     cwd=LINUX).splitlines():
         if re.match(r"\w+ (fixup|squash|amend)! ", line):
             raise LabError(f"linux/ has the unsquashed commit '{line}'; run "
-                           "'git rebase -i --autosquash base' there")
+                           "'git rebase -i --autosquash --update-refs base' "
+                           "there")
     if dirty():
         say("WARNING: linux/ has changes that are in no commit; they are not "
             "exported")
-    n = int(git("rev-list", "--count", "base..HEAD", cwd=LINUX))
     out = _export()
-    keep = [p for p in PATCHES.glob("*") if not p.name.endswith(".patch")]
+    keep = [p for p in PATCHES.rglob("*")
+            if p.is_file() and p.suffix != ".patch"]
     with fresh_dir(PATCHES) as tmp:
-        for p in keep:
-            shutil.copy2(p, tmp)
         for name, text in out.items():
+            (tmp / name).parent.mkdir(exist_ok=True)
             (tmp / name).write_text(text)
+        for p in keep:
+            (tmp / within(p)).parent.mkdir(exist_ok=True)
+            shutil.copy2(p, tmp / within(p))
     st = _state()
     st.update(series=_series_key(), head=head())
     write_atomic(_state_file(), json.dumps(st))
-    say(f"   patches/: {n} patches and the cover letter")
+    n = len(patch_files())
+    say(f"   patches/: {n} patches in {len(parts())} parts, with their cover "
+        "letters")
     return n

@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP))
 
-from lab import check, common, series  # noqa: E402
+from lab import check, common, patchcheck, series  # noqa: E402
 
 MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
 VERSION = 7
@@ -49,16 +49,18 @@ def toy(tmp_path, monkeypatch):
     (t.src / "Makefile").write_text(MAKEFILE)
     (t.src / "core.c").write_text("".join(f"line {i}\n" for i in range(40)))
     monkeypatch.setenv("CPUHP_CACHE", str(t.cache))
-    for m in (series, common):
+    for m in (series, common, patchcheck):
         monkeypatch.setattr(m, "LINUX", t.linux)
         monkeypatch.setattr(m, "PATCHES", t.patches)
-        monkeypatch.setattr(m, "TOP", tmp_path)
+        monkeypatch.setattr(m, "TOP", tmp_path, raising=False)
 
-    def commit(name, text, message):
-        """Commit a change to a file of linux/."""
+    def commit(name, text, message, part="00-toy"):
+        """Commit a change to a file of linux/, at the end of a part."""
         (t.linux / name).write_text(text)
         sh("git", "add", name, cwd=t.linux)
         sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org",
            "commit", "-q", "-m", message, cwd=t.linux)
+        if part:
+            sh("git", "branch", "-q", "-f", f"part/{part}", cwd=t.linux)
     t.commit = commit
     return t

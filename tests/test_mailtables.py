@@ -3,8 +3,7 @@
 
 import pytest
 
-from conftest import TOP
-from lab import bench, kernels, mailtables
+from lab import bench, kernels, mailtables, series
 from lab.common import LabError
 
 
@@ -195,8 +194,7 @@ def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
 
 
 def test_patches_of_a_scenario_are_in_the_series():
-    have = "".join(p.read_text()[:2000].replace("\n ", " ")
-                   for p in (TOP / "patches").rglob("*.patch"))
+    have = [series.title(p) for p in series.patch_files()]
     for path in bench.SCENARIOS.glob("*.toml"):
         for subject in bench.load(path.stem).get("commits", {}).values():
             assert subject in have

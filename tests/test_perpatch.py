@@ -4,7 +4,10 @@ not done again."""
 
 import contextlib
 
-from lab import boot, check, perpatch, series
+import pytest
+
+from conftest import sh
+from lab import check, perpatch, series
 from lab.common import LabError
 
 
@@ -36,32 +39,97 @@ def test_bisect_boots_what_it_has_built(monkeypatch, tmp_path):
     assert (tmp_path / "image" / "kernel").read_text() == "built"
 
 
-def test_bisect_goes_on_where_it_was_ended(toy, monkeypatch, tmp_path,
-                                           capsys):
-    """What was built and booted is not done again; what failed is."""
+@pytest.fixture
+def lines(toy, monkeypatch, tmp_path):
+    """A series of two parts, whose builds and boots are not done: .booted has
+    their names, those in .broken fail."""
     monkeypatch.setattr(perpatch, "LINUX", toy.linux)
-    monkeypatch.setattr(perpatch, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(perpatch, "STATE", tmp_path / "bisect.json")
     monkeypatch.setattr(perpatch.kernels, "LINUX", toy.linux)
     monkeypatch.setattr(perpatch.kernels, "compiler", lambda a: "cc")
-    monkeypatch.setattr(perpatch, "compile_commit", lambda *a, **k: None)
     monkeypatch.setattr(check.Report, "finish", lambda self: self.failed)
     series.make_tree(toy.src)
-    for n in (5, 15):
-        lines = (toy.linux / "core.c").read_text().splitlines(True)
-        lines[n] = f"changed {n}\n"
-        toy.commit("core.c", "".join(lines), f"core: Change line {n}")
-    booted, broken = [], ["bisect-2-q35-8-acpi-cpufreq"]
+    toy.booted, toy.broken = [], []
 
-    def run_job(m, img, job, limit, name):
-        booted.append(name)
-        if name in broken:
+    def change(n, part):
+        text = (toy.linux / "core.c").read_text().splitlines(True)
+        text[n] = f"changed {n}\n"
+        toy.commit("core.c", "".join(text), f"core: Change line {n}\n\nSo.",
+                   part)
+
+    def build_and_boot(what, commit, arch):
+        toy.booted.append((what, arch))
+        if what in toy.broken:
             raise LabError("it died")
-        return boot.Result()
-    monkeypatch.setattr(perpatch.boot, "run_job", run_job)
-    monkeypatch.setattr(boot.Result, "status", 0, raising=False)
-    assert perpatch.main(["x86_64"]) == 1 and len(booted) == 2
-    broken.clear()
-    booted.clear()
-    assert perpatch.main(["x86_64"]) == 0
-    assert booted == ["bisect-2-q35-8-acpi-cpufreq"]
+    monkeypatch.setattr(perpatch, "build_and_boot", build_and_boot)
+    for n, part in (5, "00-toy"), (15, "00-toy"), (25, "01-more"):
+        change(n, part)
+    series.make_patches()
+    return toy
+
+
+def test_bisect_goes_on_where_it_was_ended(lines, capsys):
+    """What was built and booted is not done again; what failed is."""
+    lines.broken.append("core: Change line 15")
+    assert perpatch.main(["x86_64"], "00") == 1
+    assert [w for w, _ in lines.booted] == ["core: Change line 5",
+                                            "core: Change line 15"]
+    state = perpatch.read_state()
+    assert state["core: Change line 15"]["x86_64"]["result"] == "it died"
+    lines.broken.clear(), lines.booted.clear()
+    assert perpatch.main(["x86_64"], "0") == 0
+    assert lines.booted == [("core: Change line 15", "x86_64")]
     assert "core: Change line 5 (done before)" in capsys.readouterr().out
+
+
+def test_tips_and_which_have_no_record(lines):
+    assert perpatch.unrecorded() == [
+        f"{p} {a}" for p in ("00-toy", "01-more") for a in ("x86_64",
+                                                            "ppc64le")]
+    lines.broken.append("01-more")
+    assert perpatch.main(["x86_64"], "tips") == 1
+    assert perpatch.unrecorded() == ["00-toy ppc64le", "01-more x86_64",
+                                     "01-more ppc64le"]
+    # the last patch of a part is its tip: one record serves both
+    lines.booted.clear()
+    perpatch.main(["x86_64"], "00")
+    assert lines.booted == [("core: Change line 5", "x86_64")]
+    # documents and selftests do not change a kernel, all else does
+    (lines.linux / "Documentation").mkdir()
+    lines.commit("Documentation/x.rst", "x", "doc: Add x\n\nSo.", "00-toy2")
+    sh("git", "branch", "-D", "part/01-more", cwd=lines.linux)
+    assert perpatch.unrecorded()[0] == "00-toy ppc64le"
+    lines.commit("core.c", "x", "core: Cut it\n\nSo.", "00-toy2")
+    assert "00-toy2 x86_64" in perpatch.unrecorded()
+
+
+def test_parts_alone(lines, monkeypatch):
+    monkeypatch.setattr(perpatch, "ALONE", {"01-more": ()})
+    (what, commit), = perpatch.points("alone")
+    assert what == "01-more alone"
+    text = sh("git", "show", f"{commit}:core.c", cwd=lines.linux)
+    assert "changed 25" in text and "changed 5\n" not in text
+    monkeypatch.setattr(perpatch, "ALONE", {
+        "01-more": ("core: Change line 5",)})
+    (_, commit), = perpatch.points("alone")
+    assert "changed 5\n" in sh("git", "show", f"{commit}:core.c",
+                               cwd=lines.linux)
+    monkeypatch.setattr(perpatch, "ALONE", {"01-more": ("core: Gone",)})
+    with pytest.raises(LabError, match="01-more needs core: Gone"):
+        perpatch.points("alone")
+    (lines.patches / "01-more/0002-x.patch").write_text("diff --git a/x b/x\n")
+    monkeypatch.setattr(perpatch, "ALONE", {"01-more": ()})
+    with pytest.raises(LabError, match="01-more/0002-x.patch does not apply"):
+        perpatch.points("alone")
+
+
+def test_parts_that_are_sent_alone_are_there():
+    assert set(perpatch.ALONE) <= set(series.parts())
+    titles = {series.title(p) for p in series.patch_files()}
+    assert titles >= {t for need in perpatch.ALONE.values() for t in need}
+
+
+def test_a_damaged_state_is_named(lines):
+    perpatch.STATE.write_text("{")
+    with pytest.raises(LabError, match="bisect.json is damaged"):
+        perpatch.unrecorded()

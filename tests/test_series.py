@@ -16,6 +16,12 @@ README = (pathlib.Path(__file__).resolve().parent.parent
           / "README.md").read_text()
 
 
+def files(toy):
+    """{path: bytes} of patches/."""
+    return {series.within(p): p.read_bytes()
+            for p in toy.patches.rglob("*.patch")}
+
+
 def changed(toy, n):
     lines = (toy.src / "core.c").read_text().splitlines(True)
     lines[n] = f"changed {n}\n"
@@ -27,12 +33,12 @@ def test_round_trip_is_exact(toy):
     toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
     toy.commit("new.c", "new\n", "core: Add a file\n\nIt is needed.")
     assert series.make_patches() == 2
-    first = {p.name: p.read_bytes() for p in toy.patches.glob("*")}
+    first = files(toy)
     sh("rm", "-rf", str(toy.linux))
     series.make_tree(toy.src)
     assert series.round_trip() == []
     series.make_patches()
-    assert {p.name: p.read_bytes() for p in toy.patches.glob("*")} == first
+    assert files(toy) == first
 
 
 def test_git_tree_tarball_and_directory_are_the_same_base(toy, tmp_path):
@@ -102,7 +108,7 @@ def test_patch_that_does_not_apply_is_named_and_the_others_are_kept(toy):
 def test_interrupted_refresh_is_not_used(toy, monkeypatch):
     three_patches(toy)
     series.make_tree(toy.src)
-    p = toy.patches / "0005-d-Add-it.patch"
+    p = toy.patches / "00-toy/0005-d-Add-it.patch"
     p.write_text(p.read_text().replace("It is needed", "It is wanted"))
     real = series.apply
 
@@ -123,7 +129,7 @@ def test_interrupted_refresh_is_not_used(toy, monkeypatch):
 
 def test_other_base_of_the_same_version_is_no_difference(toy):
     three_patches(toy)
-    before = {p.name: p.read_bytes() for p in toy.patches.glob("*")}
+    before = files(toy)
     (toy.src / "core.c").write_text(
         "new at the top\n" + (toy.src / "core.c").read_text())
     (toy.src / "Makefile").write_text(
@@ -131,9 +137,9 @@ def test_other_base_of_the_same_version_is_no_difference(toy):
     assert series.make_tree(toy.src) == "7.3.5"
     assert series.round_trip() == []
     series.make_patches()
-    assert {p.name: p.read_bytes() for p in toy.patches.glob("*")} == before
+    assert files(toy) == before
     toy.commit("d.c", "two\n", "d: Change it\n\nIt is needed.")
-    assert "0006-d-Change-it.patch" in series.round_trip()
+    assert "00-toy/0006-d-Change-it.patch" in series.round_trip()
 
 
 def test_untracked_files_in_linux_are_not_deleted(toy):
@@ -152,7 +158,7 @@ def test_work_in_linux_is_never_lost(toy, tmp_path):
     toy.commit("core.c", changed(toy, 7), "core: Not exported\n\nBecause.")
     series.make_tree(toy.src)           # nothing to do: leaves it alone
     assert "Not exported" in sh("git", "log", cwd=toy.linux)
-    (toy.patches / "0001-core-Change-a-line.patch").unlink()
+    (toy.patches / "00-toy/0001-core-Change-a-line.patch").unlink()
     with pytest.raises(LabError, match="make patches"):
         series.make_tree(toy.src)
     series.make_tree(toy.src, force=True)
@@ -180,7 +186,8 @@ def test_an_unfinished_am_is_named_with_the_way_out(toy):
     would be the wrong advice."""
     series.make_tree(toy.src)
     (toy.linux / ".git" / "rebase-apply").mkdir()
-    (toy.patches / "0001-x.patch").write_text("From: nobody\n")
+    (toy.patches / "00-toy").mkdir(exist_ok=True)
+    (toy.patches / "00-toy/0001-x.patch").write_text("From: nobody\n")
     for todo in (lambda: series.make_tree(toy.src), series.check_tree,
                  series.make_patches):
         with pytest.raises(LabError, match="git am --continue.*FORCE=1"):
@@ -279,7 +286,7 @@ def test_newest_other_version_that_all_patches_fit(toy, offers, capfd):
     offers({2: good, 5: good + "more\n", 6: "all is new\n"})
     assert series.make_tree() == "7.5.4"
     err = capfd.readouterr().err
-    assert "toy 7.6: 0001-core-Change-a-line.patch does not apply" in err
+    assert "toy 7.6: 00-toy/0001-core-Change-a-line.patch does not apply" in err
     assert "WARNING" in err
     offers({6: "all is new\n"})
     with pytest.raises(LabError, match="the series fits"):
@@ -374,7 +381,7 @@ def test_no_network(toy, mirrors):
 
 
 def test_patches_apply_as_the_readme_says(toy, tmp_path):
-    line = re.search(r"^ *git -C ~/linux (am .* )\$PWD/patches/\*\.patch$",
+    line = re.search(r"^ *git -C ~/linux (am .* )\$PWD/patches/\*/\*\.patch$",
                      README, re.M)[1]
     series.make_tree(toy.src)
     toy.commit("core.c", changed(toy, 5), "core: Change a line\n\nBecause.")
@@ -384,7 +391,7 @@ def test_patches_apply_as_the_readme_says(toy, tmp_path):
     sh("git", "clone", "-q", "-b", "base", str(toy.linux), str(theirs))
     sh("git", "config", "user.name", "T", cwd=theirs)
     sh("git", "config", "user.email", "t@example.org", cwd=theirs)
-    sh("git", *line.split(), *sorted(map(str, toy.patches.glob("*.patch"))),
+    sh("git", *line.split(), *sorted(map(str, toy.patches.glob("*/*.patch"))),
        cwd=theirs)
     assert sh("git", "rev-parse", "HEAD^{tree}", cwd=theirs) == sh(
         "git", "rev-parse", "series^{tree}", cwd=toy.linux)
@@ -394,3 +401,80 @@ def test_kernel_version():
     assert source.kernel_version(MAKEFILE) == (7, 3, 4, "")
     assert source.kernel_version("all:\n") is None
     assert source.version_string((7, 3, 0, "-rc2")) == "7.3-rc2"
+
+
+# ---- parts --------------------------------------------------------------
+
+@pytest.fixture
+def two_parts(toy):
+    series.make_tree(toy.src)
+    toy.commit("a.c", "a\n", "a: Add it\n\nBecause.")
+    toy.commit("b.c", "b\n", "b: Add it\n\nBecause.", part="01-more")
+    assert series.make_patches() == 2
+    return toy
+
+
+def test_parts_are_branches(two_parts):
+    toy = two_parts
+    assert series.parts() == ["00-toy", "01-more"]
+    assert sorted(files(toy)) == [
+        "00-toy/0000-cover-letter.patch", "00-toy/0001-a-Add-it.patch",
+        "01-more/0000-cover-letter.patch", "01-more/0001-b-Add-it.patch"]
+    sh("rm", "-rf", str(toy.linux))
+    series.make_tree(toy.src)
+    refs = series.part_refs()
+    assert list(refs) == series.parts() and series.round_trip() == []
+    assert sh("git", "rev-parse", "HEAD~", "HEAD", cwd=toy.linux).split() == \
+        list(refs.values())
+    cover = (toy.patches / "01-more/0000-cover-letter.patch").read_text()
+    assert "a.c" not in cover and "b: Add it" in cover
+    assert sh("git", "rev-parse", "HEAD~^{tree}", cwd=toy.linux) in cover
+
+
+def test_a_fixup_is_folded_into_its_part_with_plain_git(two_parts):
+    toy = two_parts
+    sh("rm", "-rf", str(toy.linux))
+    series.make_tree(toy.src)       # as for somebody else, with git configured
+    toy.commit("a.c", "better\n", "fixup! a: Add it", part="")
+    with pytest.raises(LabError, match="unsquashed"):
+        series.make_patches()
+    sh("git", "-c", "user.name=T", "-c", "user.email=t@example.org",
+       "-c", "sequence.editor=:", "rebase", "-q", "-i", "base", cwd=toy.linux)
+    assert series.make_patches() == 2 and series.round_trip() == []
+    assert b"better" in files(toy)["00-toy/0001-a-Add-it.patch"]
+
+
+def test_a_commit_in_no_part_is_not_left_out(two_parts):
+    two_parts.commit("c.c", "c\n", "c: Add it\n\nBecause.", part="")
+    before = files(two_parts)
+    with pytest.raises(LabError, match=r"in no part:\n\w+ c: Add it\n.*branch "
+                                       "-f part/01-more"):
+        series.make_patches()
+    assert files(two_parts) == before
+
+
+def test_a_part_without_a_commit_or_off_the_way_is_named(two_parts):
+    def git(*args):
+        sh("git", *args, cwd=two_parts.linux)
+    git("branch", "part/00-two", "part/00-toy")
+    with pytest.raises(LabError, match="part/00-two has no commit of its own"):
+        series.make_patches()
+    git("branch", "-D", "part/00-two")
+    git("-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-q",
+        "--amend", "-m", "b: Add it again")
+    with pytest.raises(LabError, match="part/01-more is not in the history"):
+        series.make_patches()
+
+
+def test_parts_of_a_series_that_was_applied_by_hand(two_parts):
+    """git am and git am --continue know no parts: titles tell them."""
+    for part in series.parts():
+        sh("git", "branch", "-D", f"part/{part}", cwd=two_parts.linux)
+    assert [p for p, _, _ in series.part_ranges()] == series.parts()
+    assert series.round_trip() == []
+
+
+def test_find_part(two_parts):
+    assert series.find_part("1") == series.find_part("01-more") == "01-more"
+    with pytest.raises(LabError, match="no part '7'; use one of: 00-toy, 01"):
+        series.find_part("7")
