@@ -358,6 +358,19 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
     return p.returncode, text
 
 
+def install(*sets):
+    """Have bootstrap.sh install sets of packages, where that is allowed;
+    LabError says what a user may do where it is not."""
+    p = subprocess.run(["sh", TOP / "lab" / "bootstrap.sh", *sets], text=True,
+                       capture_output=True)
+    said = p.stderr.strip().splitlines()
+    if p.returncode:
+        raise LabError((said or ["bootstrap.sh failed"])[-1]
+                       .removeprefix("error: "))
+    for line in said:
+        say(line)
+
+
 def git(*args, cwd=None, check=True, env=None, stdin=None):
     """Run git and return what it printed; raises LabError when it fails and
     check is set, otherwise returns None."""

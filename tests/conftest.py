@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP))
 
-from lab import check, common, series  # noqa: E402
+from lab import common, series  # noqa: E402
 
 MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
 VERSION = 7
@@ -26,13 +26,6 @@ def sh(*cmd, cwd=None):
     """Run a command, return its output, fail the test if it fails."""
     return subprocess.run(cmd, cwd=cwd, check=True, text=True,
                           capture_output=True).stdout
-
-
-@pytest.fixture(autouse=True)
-def out(tmp_path, monkeypatch):
-    """Where reports of a test go, so that they remove none of a run."""
-    monkeypatch.setattr(check, "OUT", tmp_path / "out")
-    return tmp_path / "out"
 
 
 @pytest.fixture
