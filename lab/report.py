@@ -64,7 +64,7 @@ def _interrupt(signum, frame):
     raise KeyboardInterrupt
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     # guests and compilers end with who started them
     signal.signal(signal.SIGTERM, _interrupt)
@@ -72,7 +72,8 @@ def pytest_configure(config):
     if not worker:
         config.pluginmanager.register(Names())
     if config.getoption("lines") and not worker:
-        config.pluginmanager.unregister(name="terminalreporter")
+        # before it is there
+        config.pluginmanager.set_blocked("terminalreporter")
         config.pluginmanager.register(Lines(config.getoption("lines")))
 
 
@@ -183,9 +184,10 @@ class Lines:
     def pytest_runtest_logreport(self, report):
         if report.failed or report.when == "call" and report.passed and \
                 not getattr(report, "lab_none", False):
-            lines = report.longreprtext.splitlines()
-            if not isinstance(report.longrepr, str):
-                lines = lines[-MOST:]           # of a traceback, its end
+            if isinstance(report.longrepr, str):
+                lines = report.longrepr.splitlines()
+            else:               # of a traceback, its end
+                lines = report.longreprtext.splitlines()[-MOST:]
             self.report.add(name_of(report), report.passed, "\n".join(
                 [*lines, *report.capstdout.splitlines()[-MOST:]]))
         elif report.skipped:

@@ -4,12 +4,13 @@ what 'make foreign', 'make scx' and 'make compile-matrix' do. Each gives many
 results, which are tests of their own (lab/report.py). One that is not chosen
 by a mark, as 'make test' and the others do, is not run."""
 
+import functools
 import json
 import time
 
 import pytest
 
-from lab import (caserecord, cases, check, foreign, kernels, patchcheck,
+from lab import (caserecord, cases, check, foreign, guest, kernels, patchcheck,
                  perpatch, portability, scx)
 from lab.common import ARCHES, LabError, human, say
 from lab.report import left_out
@@ -81,6 +82,18 @@ def test_build(rep, left, arch, profile, pytestconfig):
             "\n".join(warnings))
 
 
+@functools.cache
+def prepared(arch, profile):
+    """The image and the guest's disks; or why they can't be made, which is not
+    tried again for each boot."""
+    try:
+        image = kernels.build("patched", arch, profile)
+        guest.rootfs(arch, profile), guest.lab_disk(arch)
+        return image
+    except LabError as e:
+        return e
+
+
 def test_case(rep, case, pytestconfig):
     """One boot."""
     arch, t0 = case.machine.arch, time.monotonic()
@@ -88,7 +101,9 @@ def test_case(rep, case, pytestconfig):
             pytestconfig.getoption("full") and not \
             kernels.is_built("patched", arch, case.profile):
         left_out("its kernel is not built")
-    image = kernels.build("patched", arch, case.profile)
+    image = prepared(arch, case.profile)
+    if isinstance(image, LabError):
+        raise image
     results = cases.run(case, image)
     for name, ok, detail in results:
         rep.add(f"{case.name}: {name}", ok, detail)
