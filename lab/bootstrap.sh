@@ -98,7 +98,8 @@ install() {
 # install_qemu "PROGRAM..." "PACKAGE...": version 10 or newer, from the
 # release's backports if need be
 install_qemu() {
-	for q in $1; do
+	programs=$1 packages=$2
+	for q in $programs; do
 		[ "$(qemu_major "$q")" -ge 10 ] || break
 		q=
 	done
@@ -106,16 +107,18 @@ install_qemu() {
 	if [ -z "${CPUHP_NO_DEPS:-}" ]; then
 		codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 		get="apt-get install -y --no-install-recommends"
-		apt="$here/apt-private.sh $cache/apt-qemu $(dpkg --print-architecture) $codename $codename-updates $codename-backports -- sh -c"
-		get="apt-get update || true; $get -t $codename-backports $2 || $get $2"
-		may_install "$apt '$get'"
-		echo "== packages: $2, version 10 or newer, from $codename or $codename-backports (usually 1 min)" >&2
-		apt_quiet $apt "$get"
+		set -- "$here/apt-private.sh" "$cache/apt-qemu" \
+			"$(dpkg --print-architecture)" "$codename" \
+			"$codename-updates" "$codename-backports" -- sh -c \
+			"apt-get update || true; $get -t $codename-backports $packages || $get $packages"
+		may_install "$*"
+		echo "== packages: $packages, version 10 or newer, from $codename or $codename-backports (usually 1 min)" >&2
+		apt_quiet "$@"
 	fi
-	for q in $1; do
+	for q in $programs; do
 		m=$(qemu_major "$q")
 		[ "$m" -ge 10 ] ||
-			die "$q is version $m, 10 or newer is needed (7.2 cannot do SMT on pseries); install $2 from your release's backports"
+			die "$q is version $m, 10 or newer is needed (7.2 cannot do SMT on pseries); install $packages from your release's backports"
 	done
 }
 

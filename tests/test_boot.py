@@ -2,11 +2,12 @@
 """Boots with a shell script in QEMU's place."""
 
 import contextlib
+import pathlib
 import time
 
 import pytest
 
-from lab import boot, common
+from lab import boot, common, console, vm
 from lab.common import LabError
 
 
@@ -75,3 +76,40 @@ def test_a_full_disk_hides_nothing_of_a_guest(guest_vm, tmp_path, monkeypatch,
         guest_vm("echo hello; " + script)
     assert e.value.result.console.startswith("hello\n")
     assert not e.value.result.timed_out
+
+
+SPLAT = "echo 'WARNING: kernel/x.c:1 at f'; sleep 1;"
+
+
+def test_a_splat_ends_a_boot_unless_it_is_expected(guest_vm, monkeypatch):
+    monkeypatch.setattr(boot, "_AFTER_SPLAT", 0.5)
+    t0 = time.monotonic()
+    with pytest.raises(boot.BootFailed, match="WARNING: kernel/x.c:1") as e:
+        guest_vm(SPLAT + "sleep 60;" + END)
+    assert time.monotonic() - t0 < 20
+    assert any("WARNING" in x for x in e.value.lines())
+    assert not guest_vm(SPLAT + END, splats=console.Splats("WARNING")).splats
+    with pytest.raises(boot.BootFailed, match="no second kernel"):
+        guest_vm(SPLAT + END, splats=console.Splats(crash=True))
+    guest_vm(SPLAT + "echo Linux version 2;" + END,
+             splats=console.Splats(crash=True))
+
+
+def test_a_job_knows_its_machine_and_disks(tmp_path, monkeypatch):
+    """CPUS, THREADS and SIZE; a file is padded, one of the image may be meant."""
+    (tmp_path / "kernel").write_bytes(b"12345")
+    args = []
+    monkeypatch.setattr(boot.guest, "rootfs", lambda *a: None)
+    monkeypatch.setattr(boot.guest, "lab_disk", lambda a: None)
+    monkeypatch.setattr(vm, "command", lambda *a: args.append(a) or ["true"])
+    m = vm.topology("q35", 4).with_disk("next", pathlib.Path("kernel")) \
+        .with_disk("zeros", "size=4096")
+    for machine, size in ((m, 5), (m.with_disk("swap", 8192), 8192)):
+        tmp = tmp_path / str(size)
+        tmp.mkdir()
+        boot.Guest(machine, tmp_path, "echo", "x", tmp, "", console.Splats())
+        assert (tmp / "job").read_bytes().startswith(
+            f"CPUS=4\nTHREADS=2\nSIZE={size}\necho\n\n".encode())
+        assert (tmp / "next").read_bytes() == b"12345" + 4091 * b"\0"
+        assert args[-1][0].disks[1] == ("zeros", "size=4096", "")
+    assert (tmp / "swap").stat().st_size == 8192

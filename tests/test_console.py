@@ -49,3 +49,25 @@ def test_known_data_races_are_no_splat_but_others_are():
     "[    1.0] Spectre V2 : WARNING: Unprivileged eBPF is enabled"])
 def test_console_stays_quiet(line):
     assert not console.is_bad(line)
+
+
+PANIC = "Linux version 1\nKernel panic - not syncing: sysrq\n"
+
+
+@pytest.mark.parametrize("text, good", [
+    (PANIC + "Linux version 1\nall is well\n", True), ("nothing", False),
+    (PANIC + "Linux version 1\nBUG: no\n", False)])
+def test_only_the_crash_may_complain(text, good):
+    crash = console.Splats(crash=True)
+    assert not crash.ends("Kernel panic - not syncing: sysrq")
+    assert (crash.of(text) == []) == good
+    assert console.Splats().of(PANIC) and console.Splats().ends(
+        "Kernel panic - not syncing: sysrq")
+
+
+def test_what_is_expected_is_no_failure():
+    late = "[   10.1] CPU3 failed to report alive state\n"
+    expected = console.Splats("failed to report alive state")
+    assert not expected.of(late) and not expected.ends(late)
+    assert expected.of(late + "BUG: no\n") and expected.ends("BUG: no")
+    assert console.Splats().of(late)
