@@ -17,10 +17,10 @@ while [ $SECONDS -lt $end ]; do
 	[ $level = 1 ] && level=off
 	echo $level > $CPU/smt/control || die "SMT $level failed in round $n"
 	want=$((CPUS / THREADS * ${level/off/1}))
-	[ "$(grep -c ^cpu[0-9] /proc/stat)" = $want ] ||
+	[ "$(grep -c '^cpu[0-9]' /proc/stat)" = $want ] ||
 		die "SMT $level: $(cat $CPU/online) in round $n"
 	echo on > $CPU/smt/control || die "SMT on failed in round $n"
-	[ "$(grep -c ^cpu[0-9] /proc/stat)" = $CPUS ] ||
+	[ "$(grep -c '^cpu[0-9]' /proc/stat)" = $CPUS ] ||
 		die "SMT on: $(cat $CPU/online) in round $n"
 done
 kill $load
