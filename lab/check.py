@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 
 from . import boot, series
 from .cases import guest_machine    # noqa: F401: of perpatch
@@ -67,6 +68,8 @@ def session(sums, name, marks, *, workers=0, k="", limit=None, **options):
         passed, failed = map(int, f.read().split() or (0, 0))
     sums.passed += passed
     sums.failed += failed
+    if status == 4:
+        raise LabError(f"pytest takes no K='{k}'; use words, or, and, not, (, )")
     # 5: there was none
     if status not in (0, 5) and not failed:
         sums.add(f"pytest, {name}", False, f"it ended with {status}")
@@ -100,7 +103,8 @@ def main(a):
     part("builds", "patches or builds", budget=left(WHOLE_BUDGET))
     cached = WHOLE_BUDGET - left(WHOLE_BUDGET) < CACHED_BUILDS and not a.full
     workers = os.cpu_count() or 1
-    with step(f"boots and the tests of the lab, {workers} at a time"):
+    with nullcontext() if a.k else step(
+            f"boots and the tests of the lab, {workers} at a time", 600):
         part("boots", "lab or boots or quick and (sysfs or debug)",
              workers=workers, limit=None if a.full else 2 * WHOLE_BUDGET)
     part("each", "each", budget=max(1, min(PER_PATCH_BUDGET, left(

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 """What 'make test' prints and counts."""
 
+import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from conftest import TOP
 from lab import check
+from lab.common import LabError
 from lab.report import Report
 
 TESTS = """
@@ -105,6 +109,11 @@ def test_what_can_not_be_run_is_a_failure(session, text, says):
     assert sums.failed == 1 and says in said
 
 
+def test_names_that_are_none_are_told(session):
+    with pytest.raises(LabError, match="takes no K='a b'"):
+        session(TESTS, k="a b")
+
+
 def test_a_hang_is_ended(session):
     sums, said = session("import time\ndef test_x(): time.sleep(60)", limit=3)
     assert sums.failed == 1 and "not done in 3 s" in said
@@ -143,10 +152,10 @@ def test_the_second_debug_kernel_is_left_out_when_it_takes_too_long(
     assert why in said and bool(said) == bool(why)
 
 
-def test_parts_and_their_time(monkeypatch, capsys):
+def test_parts_and_their_time(monkeypatch, tmp_path, capsys):
     """What 'make test' has is what it had; single patches get what is left."""
-    import argparse
     ran, clock = [], [0]
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
     monkeypatch.setattr(check.series, "make_tree", lambda linux: None)
     monkeypatch.setattr(check.series, "check_tree", lambda: None)
     monkeypatch.setattr(check.time, "monotonic", lambda: clock[0])
@@ -188,8 +197,6 @@ def test_y():
         [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True)
-    import signal
-    import time
     for _ in range(300):
         if (tmp_path / "pid").exists():
             break
