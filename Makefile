@@ -13,6 +13,9 @@ VM = $(WHICH) $(if $(PROFILE),--profile '$(PROFILE)') \
 	$(if $(APPEND),--append '$(APPEND)')
 SRC = $(if $(LINUX),--linux '$(LINUX)')
 REC = $(if $(RECORD),--record)
+ifdef ONLY
+$(error ONLY= has become K=, names as of pytest -k; see 'make help')
+endif
 
 # the last line of bootstrap is the interpreter; it makes no change when
 # everything is there. Nothing of this is a file that make could compare.
@@ -20,12 +23,14 @@ LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
-	model tables test machines torture bisect-check compile-matrix foreign scx clean
+	model tables test machines guests torture bisect-check compile-matrix foreign scx clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
-	@echo 'make test      all tests; ends with "N passed, N failed" [ONLY=]'
+	@echo 'make test      all tests; ends with "N passed, N failed" [ARCH=]'
 	@echo '               FULL=1: selftests in full length'
+	@echo '               K=names: only those, as of pytest -k; parts are'
+	@echo '               patches, builds, boots, sysfs, debug, each, lab'
 	@echo
 	@echo 'make tree      linux/: the base and one commit per patch'
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
@@ -39,6 +44,8 @@ help:
 	@echo '               [PROFILE=] [APPEND=kernel parameters]'
 	@echo 'make run JOB=  run a bash file in the guest; variables of shell'
 	@echo '               [LIMIT=seconds: then it is ended; 300]'
+	@echo '               [VARS="A=1 B=2" of the job] [DISK=serial=file|bytes]'
+	@echo '               guest/jobs/*.sh say what they take'
 	@echo 'make bench     measure [SCENARIO=name|all|huge] [CPUS=] [ACCEL=]'
 	@echo '               FULL=1: all sizes. RECORD=1, here and for what can be'
 	@echo '               recorded below: keep it in bench/results/, make tables'
@@ -50,15 +57,17 @@ help:
 	@echo '               was recorded; an estimate for 1920 CPUs'
 	@echo 'make tables    README.md and docs/ from bench/results/*.json, without'
 	@echo '               measuring; plots in out/results/; what of it is stale'
-	@echo 'make machines  the patched kernel on many machines [ARCH=] [ONLY=]'
+	@echo 'make machines  the patched kernel on many machines [ARCH=]'
+	@echo '               [K=names] [CYCLES= of the leak loop] [RECORD=1]'
+	@echo 'make guests    the same'
 	@echo 'make torture   boots with random hotplug for MINUTES=30 [ARCH=]'
-	@echo '               [PROFILE=debug|kcsan] [SEED=]'
+	@echo '               [PROFILE=debug|kcsan] [SEED=] [RECORD=1]'
 	@echo 'make bisect-check  build and boot after every patch [ARCH=]; resumes'
 	@echo '               [PART=a part|tips: the last patch of each part|alone:'
 	@echo '               parts that need no other, on the base]'
-	@echo 'make compile-matrix  other configurations and architectures [ONLY=]'
+	@echo 'make compile-matrix  other configurations and architectures [K=]'
 	@echo 'make foreign   RISC-V and big-endian pseries: small kernels boot, CPUs'
-	@echo '               go and come [ONLY=]'
+	@echo '               go and come [K=]'
 	@echo 'make scx       CPUs go and come with a BPF scheduler loaded (sched_ext)'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
@@ -80,7 +89,9 @@ boot:
 shell:
 	$(LAB) shell $(SRC) $(VM)
 run:
-	$(LAB) run $(SRC) $(VM) $(if $(LIMIT),--limit '$(LIMIT)') '$(JOB)'
+	$(LAB) run $(SRC) $(VM) $(if $(LIMIT),--limit '$(LIMIT)') \
+		$(if $(VARS),--vars '$(VARS)') $(if $(DISK),--disk '$(DISK)') \
+		'$(JOB)'
 bench:
 	$(LAB) bench $(SRC) $(REC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
 		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)') \
@@ -95,10 +106,10 @@ tables:
 	$(LAB) tables $(SRC)
 test:
 	$(LAB) test $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(ONLY),--only '$(ONLY)')
-machines:
+		$(if $(K),-k '$(K)') $(if $(FULL),--full)
+machines guests:
 	$(LAB) machines $(SRC) $(REC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(ONLY),--only '$(ONLY)')
+		$(if $(K),-k '$(K)') $(if $(CYCLES),--cycles '$(CYCLES)')
 torture:
 	$(LAB) torture $(SRC) $(REC) $(ARGS) \
 		$(if $(MINUTES),--minutes '$(MINUTES)') \
@@ -107,9 +118,9 @@ bisect-check:
 	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
 		$(if $(PART),--part '$(PART)')
 compile-matrix:
-	$(LAB) compile-matrix $(SRC) $(if $(ONLY),--only '$(ONLY)')
+	$(LAB) compile-matrix $(SRC) $(if $(K),-k '$(K)')
 foreign:
-	$(LAB) foreign $(SRC) $(if $(ONLY),--only '$(ONLY)')
+	$(LAB) foreign $(SRC) $(if $(K),-k '$(K)')
 scx:
 	$(LAB) scx $(SRC)
 clean:

@@ -16,6 +16,18 @@ file() {
 	  printf '"}\n'; } > "$LAB_PORT"
 }
 
+# disk SERIAL: the device file of the disk with this serial number
+disk() {
+	local d
+
+	for d in /sys/block/vd*; do
+		[ "$(cat $d/serial 2> /dev/null)" = $1 ] || continue
+		echo /dev/${d##*/}
+		return
+	done
+	return 1
+}
+
 die() {
 	echo "job: $*" >&2
 	emit error message "$*"

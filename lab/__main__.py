@@ -76,14 +76,24 @@ def cmd_shell(a):
 def cmd_run(a):
     """Boot, run a job file, print its output and records."""
     import json
+    import pathlib
+    import shlex
     from . import boot, kernels, vm
     arch = common.check_arch(a.arch or "x86_64")
     common.check_profile(a.profile, arch)
     m = _machine(a, arch)
+    for serial, _, source in (x.partition("=") for x in a.disk.split()):
+        if not source:
+            raise LabError(f"DISK={serial}: a serial number, '=' and a file or "
+                           "a number of bytes are needed")
+        m = m.with_disk(serial, int(source) if source.isdigit() else
+                        pathlib.Path("kernel" if source == "kernel" else
+                                     os.path.abspath(source)))
+    given = dict(x.partition("=")[::2] for x in shlex.split(a.vars))
     limit = vm.number("LIMIT", a.limit) or 300
     try:
         with open(a.job) as f:
-            job = f.read()
+            job = boot.assign(given) + f.read()
     except (OSError, UnicodeDecodeError) as e:
         why = getattr(e, "strerror", "it is no text")
         raise LabError(f"JOB={a.job}: {why}; give a bash file to run in the "
@@ -125,33 +135,25 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Everything that shows what is recorded, and what of that is stale."""
-    from . import bench, cases, insns, offcpu, record, scale, torture
+    from . import bench, caserecord, insns, offcpu, record, scale, torture
     _tree(a)
-    record.tables((bench, insns, offcpu, scale, torture, cases))
+    record.tables((bench, insns, offcpu, scale, torture, caserecord))
 
 
 def cmd_machines(a):
-    from . import cases
+    from . import check
+    _arches(a.arch)
     _tree(a)
-    return cases.main(a.arch, a.only, a.record)
+    return check.others(a, "machines", os.cpu_count() or 1, arch=a.arch,
+                        cycles=a.cycles, record=a.record)
 
 
-def cmd_compile_matrix(a):
-    from . import portability
-    _tree(a)
-    return portability.main(a.only)
-
-
-def cmd_foreign(a):
-    from . import foreign
-    _tree(a)
-    return foreign.main(a.only)
-
-
-def cmd_scx(a):
-    from . import scx
-    _tree(a)
-    return scx.main()
+def _others(marks):
+    def cmd(a):
+        from . import check
+        _tree(a)
+        return check.others(a, marks)
+    return cmd
 
 
 def cmd_boot(a):
@@ -162,13 +164,15 @@ def cmd_boot(a):
 
 def cmd_test(a):
     from . import check
+    _arches(a.arch)
     return check.main(a)
 
 
 def cmd_torture(a):
     from . import torture
     _tree(a)
-    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed, a.record)
+    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed,
+                        a.record)
 
 
 def cmd_bisect(a):
@@ -185,7 +189,7 @@ def main():
     def add(name, func, *opts):
         s = sub.add_parser(name, help=func.__doc__)
         s.set_defaults(func=func)
-        s.add_argument("--linux", default=os.environ.get("LINUX", ""))
+        s.add_argument("--linux", default="")
         for o in opts:
             if o in ("--force", "--full", "--record"):
                 s.add_argument(o, action="store_true")
@@ -201,7 +205,7 @@ def main():
              "--accel")
     vm = (*which, "--profile", "--variant", "--append")
     add("shell", cmd_shell, *vm)
-    s = add("run", cmd_run, *vm, "--limit")
+    s = add("run", cmd_run, *vm, "--limit", "--disk", "--vars")
     s.add_argument("job")
     add("boot", cmd_boot)
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch", "--accel",
@@ -210,11 +214,11 @@ def main():
     add("insns", cmd_sides, *which, "--record")
     add("model", cmd_model)
     add("tables", cmd_tables)
-    add("test", cmd_test, "--arch", "--only")
-    add("machines", cmd_machines, "--arch", "--only", "--record")
-    add("compile-matrix", cmd_compile_matrix, "--only")
-    add("foreign", cmd_foreign, "--only")
-    add("scx", cmd_scx)
+    add("test", cmd_test, "--arch", "-k", "--full")
+    add("machines", cmd_machines, "--arch", "-k", "--cycles", "--record")
+    add("compile-matrix", _others("compile"), "-k")
+    add("foreign", _others("foreign"), "-k")
+    add("scx", _others("scx"), "-k")
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed",
         "--record")
     add("bisect-check", cmd_bisect, "--arch", "--part")
@@ -243,6 +247,8 @@ if __name__ == "__main__":
     try:
         status = main()
     except LabError as e:
+        for line in getattr(e, "lines", list)():
+            say(line)
         say(f"error: {e}")
         status = 1
     except subprocess.CalledProcessError as e:

@@ -5,21 +5,35 @@ import asyncio
 import base64
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
-import re
+import shlex
 import subprocess
 import tempfile
 import threading
 import time
 
 from . import console, guest, vm
-from .common import (LabError, Log, OUT, end_children, end_group, say,
-                     start)
+from .common import LabError, Log, OUT, TOP, end_children, end_group, say, start
 
+JOBS = TOP / "guest" / "jobs"
 # after a splat the guest has this long to print the rest of it
 _AFTER_SPLAT = 5
+_SECTORS = 4096
+
+
+def assign(given):
+    """Bash text that sets variables."""
+    return "".join(f"{k}={shlex.quote(str(v))}\n" for k, v in given.items())
+
+
+def job(names, **given):
+    """The text of a job: variables, then files of guest/jobs ('a b': first a,
+    then b, in one shell)."""
+    return assign(given) + "".join(
+        (JOBS / f"{n}.sh").read_text() for n in names.split())
 
 
 def side_by_side(func, calls, workers):
@@ -51,6 +65,12 @@ class BootFailed(LabError):
     def __init__(self, message, result):
         super().__init__(message)
         self.result = result
+
+    def lines(self):
+        """What the console says about it: the splats, else its last lines."""
+        out = self.result.splats or [
+            self.result.console.replace("\r", "").splitlines()[-10:]]
+        return ["   | " + x for s in out for x in s]
 
 
 class Result:
@@ -125,132 +145,160 @@ def _profile(image):
     return ""
 
 
-def run_job(m, image, job, *, name, append="", limit=300, host=None,
-            fail_on_splat=True, expect_crash=False, expected=""):
-    """Boot machine m with a kernel image directory, run the bash text 'job'
-    in it and return a Result.
+class Guest:
+    """QEMU with a job for the guest, its console and its records in files of
+    the directory tmp. Who has start()ed one end()s it."""
 
-    limit: seconds of host time, then the guest is ended. host: a function
-    called in a thread with (Qmp, read_records) once QEMU runs. expected: a
-    pattern of console lines that are no splat here. Raises
-    BootFailed for a splat, a hang, or a job that did not reach its end;
-    a job's own non-zero status is left to the caller (Result.status)."""
-    vm.qemu_version(m.arch)
-    root, lab = guest.rootfs(m.arch, _profile(image)), guest.lab_disk(m.arch)
-    logdir = OUT / "console"
-    logdir.mkdir(parents=True, exist_ok=True)
-    con_path = logdir / f"{name}.log"
-    result = Result()
-    result.console_path = con_path
-    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
-        tmp = pathlib.Path(tmp)
-        text = job.encode()
-        (tmp / "job").write_bytes(text + b"\n" * (4096 - len(text) % 4096))
-        rec = tmp / "results"
-        rec.touch()
-        cmd = vm.command(m, image / "kernel", root, lab, tmp / "job",
-                              rec, tmp / "qmp", append)
-        t0 = time.monotonic()
-        log = Log(con_path, "wb")
-        p = start(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                  stderr=subprocess.STDOUT)
-        chunks, bad_at = [], [None]
+    def __init__(self, m, image, job, name, tmp, append, splats):
+        self.tmp, self.splats = tmp, splats
+        self.result = Result()
+        self.result.console_path = OUT / "console" / f"{name}.log"
+        self.host_error = None
+        self._ends_by_itself = vm.MACHINES[m.type]["off"]
+        self._records, self._qmp = tmp / "results", tmp / "qmp"
+        self._records.touch()
+        self._bad_at, self._chunks, self._threads = None, [], []
+        given = {"CPUS": m.cpus, "THREADS": m.threads}
+        disks = []
+        for serial, source, props in m.disks:
+            if not isinstance(source, str):
+                if not isinstance(source, int):
+                    source = image / source     # one of the image, or absolute
+                given["SIZE"] = self._disk(tmp / serial, source)
+                source = tmp / serial
+            disks.append((serial, source, props))
+        text = (assign(given) + job).encode()
+        (tmp / "job").write_bytes(text + b"\n" * (-len(text) % _SECTORS))
+        self._cmd = vm.command(
+            dataclasses.replace(m, disks=tuple(disks)), image / "kernel",
+            guest.rootfs(m.arch, _profile(image)), guest.lab_disk(m.arch),
+            tmp / "job", self._records, self._qmp, append)
 
-        def reader():
-            tail = b""
-            while True:
-                data = os.read(p.stdout.fileno(), 65536)
-                if not data:
-                    break
-                chunks.append(data)
-                log.write(data)
-                lines = (tail + data).split(b"\n")
-                tail = lines.pop()
-                for line in lines:
-                    text = line.decode(errors="replace")
-                    if bad_at[0] is None and console.is_bad(text) and not (
-                            expected and re.search(expected, text)):
-                        bad_at[0] = time.monotonic()
+    @staticmethod
+    def _disk(path, source):
+        """Make a disk; the bytes that are in it."""
+        with open(path, "wb") as f:
+            if isinstance(source, int):
+                f.truncate(source)
+                return source
+            size = f.write(source.read_bytes())
+            f.write(b"\0" * (-size % _SECTORS))
+            return size
 
-        t = threading.Thread(target=reader, daemon=True)
-        t.start()
-        host_thread, host_error = None, []
-        if host:
-            def host_main():
-                for _ in range(100):
-                    if (tmp / "qmp").exists() or p.poll() is not None:
-                        break
-                    time.sleep(0.1)
+    def start(self, host=None):
+        """Begin. host(q, records) is called in a thread once QEMU runs: a Qmp,
+        and a function that returns the records so far."""
+        self.result.console_path.parent.mkdir(parents=True, exist_ok=True)
+        self._log = Log(self.result.console_path, "wb")
+        self._began = time.monotonic()
+        self._qemu = start(self._cmd, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for target, args in ((self._read_console, ()),
+                             *([(self._host, (host,))] if host else ())):
+            t = threading.Thread(target=target, args=args, daemon=True)
+            self._threads.append(t)
+            t.start()
 
-                def records():
-                    r = Result()
-                    _read_records(rec, r)
-                    return r.records
-                try:
-                    with contextlib.closing(Qmp(tmp / "qmp")) as q:
-                        host(q, records)
-                except BaseException as e:
-                    host_error.append(e)
-            host_thread = threading.Thread(target=host_main, daemon=True)
-            host_thread.start()
+    def _read_console(self):
+        tail = b""
+        while data := os.read(self._qemu.stdout.fileno(), 65536):
+            self._chunks.append(data)
+            self._log.write(data)
+            *lines, tail = (tail + data).split(b"\n")
+            if not self._bad_at and any(self.splats.ends(
+                    x.decode(errors="replace")) for x in lines):
+                self._bad_at = time.monotonic()
+
+    def _host(self, host):
+        for _ in range(100):
+            if self._qmp.exists() or self._qemu.poll() is not None:
+                break
+            time.sleep(0.1)
         try:
-            while p.poll() is None:
-                now = time.monotonic()
-                if now - t0 > limit:
-                    result.timed_out = True
-                    break
-                if host_error:      # the job may wait for its host side
-                    raise host_error[0]
-                if bad_at[0] and fail_on_splat and \
-                        now - bad_at[0] > _AFTER_SPLAT:
-                    break
-                if not vm.MACHINES[m.type]["off"] and \
-                        b'"end"' in rec.read_bytes():
-                    break           # its poweroff hangs: end it from outside
-                time.sleep(0.05)
+            with contextlib.closing(Qmp(self._qmp)) as q:
+                host(q, self.records)
+        except BaseException as e:
+            self.host_error = e
+
+    def records(self):
+        """Those that there are so far."""
+        r = Result()
+        _read_records(self._records, r)
+        return r.records
+
+    def wait(self, limit):
+        """Until the guest ends, or there is a reason to end it: seconds that
+        are over, a splat, a poweroff that hangs. Raises what its host side
+        raised meanwhile."""
+        while self._qemu.poll() is None:
+            now = time.monotonic()
+            self.result.timed_out = now - self._began > limit
+            if self.host_error:     # the job may wait for its host side
+                raise self.host_error
+            if self.result.timed_out or (
+                    self._bad_at and now - self._bad_at > _AFTER_SPLAT) or (
+                    not self._ends_by_itself
+                    and b'"end"' in self._records.read_bytes()):
+                break
+            time.sleep(0.05)
+
+    def end(self):
+        """End it if need be, and complete the result."""
+        end_group(self._qemu)
+        self._threads[0].join(5)
+        self._log.close()
+        self.result.seconds = time.monotonic() - self._began
+        for t in self._threads[1:]:
+            t.join(15)
+        self.result.console = b"".join(self._chunks).decode(errors="replace")
+        _read_records(self._records, self.result)
+        self.result.splats = self.splats.of(self.result.console)
+
+    def check(self, name, limit):
+        """Raise BootFailed for the first of all that can be wrong."""
+        r, where = self.result, f"console: {self.result.console_path}"
+        if self._log.error:
+            where += f", which is not whole: {self._log.error}"
+        for x in r.of("error"):
+            raise BootFailed(f"{name}: the job says: {x['message']}", r)
+        if r.splats:
+            raise BootFailed(f"{name}: the kernel complained: "
+                             f"{_headline(r.splats[0])}; {where}", r)
+        if r.status is None or r.timed_out:
+            why = (f"hung: not finished after {limit} s" if r.timed_out else
+                   f"ended early (QEMU status {self._qemu.returncode})")
+            raise BootFailed(f"{name}: the guest {why}; {where}", r)
+        if self.host_error:
+            raise self.host_error
+        if self._log.error:
+            raise BootFailed(f"{name}: {where}", r)
+
+
+def run_job(m, image, job, *, name, append="", limit=300, host=None,
+            splats=console.Splats()):
+    """Boot machine m with a kernel image directory, run the bash text 'job'
+    in it (with CPUS, THREADS and, of a disk, SIZE set) and return a Result.
+
+    limit: seconds of host time, then the guest is ended. host: as of
+    Guest.start(). Raises BootFailed for a splat, a hang, or a job that did
+    not reach its end; a job's own non-zero status is left to the caller
+    (Result.status)."""
+    vm.qemu_version(m.arch)
+    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
+        g = Guest(m, image, job, name, pathlib.Path(tmp), append, splats)
+        g.start(host)
+        try:
+            g.wait(limit)
         finally:
-            end_group(p)
-            t.join(5)
-            log.close()
-            result.seconds = time.monotonic() - t0
-            if host_thread:
-                host_thread.join(15)
-        result.console = b"".join(chunks).decode(errors="replace")
-        _read_records(rec, result)
-    result.splats = console.splats("".join(
-        x for x in result.console.splitlines(True)
-        if not (expected and re.search(expected, x))))
-    where = f"console: {con_path}"
-    if log.error:
-        where += f", which is not whole: {log.error}"
-    for r in result.of("error"):
-        raise BootFailed(f"{name}: the job says: {r['message']}", result)
-    if result.splats and fail_on_splat:
-        if not expect_crash:
-            for s in result.splats:
-                say("\n".join("   | " + x for x in s))
-        raise BootFailed(f"{name}: the kernel complained: "
-                         f"{_headline(result.splats[0])}; {where}", result)
-    if result.status is None or result.timed_out:
-        last = "\n".join("   | " + x for x in
-                         result.console.replace("\r", "").splitlines()[-10:])
-        if not expect_crash:
-            say(last)
-        why = (f"hung: not finished after {limit} s" if result.timed_out else
-               f"ended early (QEMU status {p.returncode})")
-        raise BootFailed(f"{name}: the guest {why}; {where}", result)
-    if host_error:
-        raise host_error[0]
-    if log.error:
-        raise BootFailed(f"{name}: {where}", result)
-    return result
+            g.end()
+    g.check(name, limit)
+    return g.result
 
 
 def _headline(splat):
-    for line in splat:
-        if console.is_bad(line) and "=====" not in line:
-            return line.strip()[:120]
-    return next(x for x in splat if console.is_bad(x)).strip()[:120]
+    bad = [x.strip() for x in splat if console.is_bad(x)]
+    return next((x for x in bad if "=====" not in x),
+                (bad or splat)[0])[:120]
 
 
 def shell(m, image, append=""):

@@ -1,8 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Make a fresh Debian able to run the lab: packages, QEMU >= 10, a Python
-# environment. Prints the interpreter to use on its last line of stdout;
-# everything else goes to stderr. Changes nothing when all is there.
+# Make a fresh Debian able to run the lab: 'bootstrap.sh [SET]...', with sets
+#   base     packages, QEMU >= 10, a Python environment
+#   cross    compilers for other architectures: make compile-matrix
+#   foreign  compiler and QEMU for RISC-V: make foreign
+#   scx      what sched_ext's tests are made with: make scx
+# With base (or nothing) it prints the interpreter to use on its last line of
+# stdout; everything else goes to stderr. Changes nothing when all is there.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${CPUHP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cpuhp-lab}
@@ -18,10 +22,14 @@ die() {
 
 mkdir -p "$cache" || die "cannot write $cache; set CPUHP_CACHE to a directory with 20 GB free"
 
-packages="acpica-tools arch-test gpg procps uidmap git gcc g++ libc6-dev flex bison bc ccache libelf-dev libssl-dev
+base="acpica-tools arch-test gpg procps uidmap git gcc g++ libc6-dev flex bison bc ccache libelf-dev libssl-dev
 	gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross mmdebstrap
 	squashfs-tools squashfs-tools-ng cpio xz-utils rsync perl curl kmod
 	make python3 python3-venv debian-archive-keyring ca-certificates"
+cross="gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-riscv64-linux-gnu
+	gcc-mipsel-linux-gnu gcc-s390x-linux-gnu gcc-hppa-linux-gnu"
+foreign=gcc-riscv64-linux-gnu
+scx="clang-19 llvm-19 dwarves libelf-dev libzstd-dev zlib1g-dev"
 
 # two first runs must not install into each other
 exec 9>"$cache/lock-bootstrap"
@@ -40,65 +48,104 @@ qemu_major() {
 	echo "${v:-0}"
 }
 
+# who may install: root, or sudo; the command that somebody else may run
+may_install() {
+	[ "$(id -u)" = 0 ] || { command -v sudo >/dev/null &&
+		{ [ -t 0 ] || sudo -n true 2>/dev/null; }; } ||
+		die "packages are missing and there is neither root nor sudo here. Run as root: $*"
+}
+
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
-		DEBIAN_FRONTEND=noninteractive "$@"
-	elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
-		sudo DEBIAN_FRONTEND=noninteractive "$@"
+		DEBIAN_FRONTEND=noninteractive "$@" >"$cache/apt.log" 2>&1
 	else
-		die "packages are missing and there is neither root nor sudo here. Run as root: $*"
+		sudo DEBIAN_FRONTEND=noninteractive "$@" >"$cache/apt.log" 2>&1
 	fi
 }
 
 apt_quiet() {
-	as_root "$@" > "$cache/apt.log" 2>&1 || {
+	as_root "$@" || {
 		tail -n 5 "$cache/apt.log" >&2
 		die "'$*' failed (log: $cache/apt.log); see that the network and apt's sources work, then run it again"
 	}
 }
 
-if [ -z "${CPUHP_NO_DEPS:-}" ]; then
-	command -v dpkg-query >/dev/null ||
-		die "this is no Debian; install by hand:" $packages \
-		    "and QEMU >= 10 for x86 and ppc, then set CPUHP_NO_DEPS=1"
-	# shellcheck disable=SC2086
-	need=$(missing $packages)
-	if [ -n "$need" ]; then
-		echo "== packages:$need (usually 1 min)" >&2
-		# as_root dies in a subshell only through apt_quiet's log, so
-		# ask for the right first
-		if [ "$(id -u)" != 0 ] && ! { command -v sudo >/dev/null &&
-		   { [ -t 0 ] || sudo -n true 2>/dev/null; }; }; then
-			die "packages are missing and there is neither root nor sudo. Run as root: apt-get install -y --no-install-recommends$need"
-		fi
-		# a third-party source which fails must not stop Debian's own
-		as_root apt-get update >"$cache/apt.log" 2>&1 || true
-		apt_quiet apt-get install -y --no-install-recommends $need
+# install SET PACKAGE...: those that are missing
+install() {
+	set=$1
+	shift
+	need=$(missing "$@")
+	[ -n "$need" ] || return 0
+	cmd="apt-get install -y --no-install-recommends$need"
+	if [ -n "${CPUHP_NO_DEPS:-}" ]; then
+		[ "$set" = base ] && return
+		die "packages are missing; run as root: $cmd"
 	fi
+	may_install "$cmd"
+	echo "== packages:$need (usually 1 min)" >&2
+	# a third-party source which fails must not stop Debian's own
+	as_root apt-get update || true
+	if [ "$set" = cross ]; then
+		# a release may not have all of them: who needs one says so
+		for p in $need; do
+			apt-cache show "$p" >/dev/null 2>&1 && known="${known:-} $p"
+		done
+		cmd="apt-get install -y --no-install-recommends${known:-}"
+	fi
+	apt_quiet $cmd
+}
 
-	if [ "$(qemu_major qemu-system-ppc64)" -lt 10 ] ||
-	   [ "$(qemu_major qemu-system-x86_64)" -lt 10 ]; then
+# install_qemu "PROGRAM..." "PACKAGE...": version 10 or newer, from the
+# release's backports if need be
+install_qemu() {
+	programs=$1 packages=$2
+	for q in $programs; do
+		[ "$(qemu_major "$q")" -ge 10 ] || break
+		q=
+	done
+	[ -n "$q" ] || return 0
+	if [ -z "${CPUHP_NO_DEPS:-}" ]; then
 		codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-		q="qemu-system-x86 qemu-system-ppc"
-		echo "== packages: $q, version 10 or newer, from $codename or $codename-backports (usually 1 min)" >&2
-		if [ "$(id -u)" != 0 ] && ! { command -v sudo >/dev/null &&
-		   { [ -t 0 ] || sudo -n true 2>/dev/null; }; }; then
-			die "QEMU >= 10 is missing and there is neither root nor sudo. Run as root: $here/apt-private.sh $cache/apt-qemu amd64 $codename $codename-backports -- sh -c 'apt-get update; apt-get install -y --no-install-recommends -t $codename-backports $q'"
-		fi
-		arch=$(dpkg --print-architecture)
-		apt_quiet "$here/apt-private.sh" "$cache/apt-qemu" "$arch" \
-			"$codename" "$codename-updates" "$codename-backports" -- sh -c \
-			"apt-get update || true
-			 apt-get install -y --no-install-recommends -t $codename-backports $q ||
-			 apt-get install -y --no-install-recommends $q"
+		get="apt-get install -y --no-install-recommends"
+		set -- "$here/apt-private.sh" "$cache/apt-qemu" \
+			"$(dpkg --print-architecture)" "$codename" \
+			"$codename-updates" "$codename-backports" -- sh -c \
+			"apt-get update || true; $get -t $codename-backports $packages || $get $packages"
+		may_install "$*"
+		echo "== packages: $packages, version 10 or newer, from $codename or $codename-backports (usually 1 min)" >&2
+		apt_quiet "$@"
 	fi
-fi
+	for q in $programs; do
+		m=$(qemu_major "$q")
+		[ "$m" -ge 10 ] ||
+			die "$q is version $m, 10 or newer is needed (7.2 cannot do SMT on pseries); install $packages from your release's backports"
+	done
+}
 
-for q in qemu-system-ppc64 qemu-system-x86_64; do
-	m=$(qemu_major $q)
-	[ "$m" -ge 10 ] ||
-		die "$q is version $m, 10 or newer is needed (7.2 cannot do SMT on pseries); install it from your release's backports"
+[ -n "${CPUHP_NO_DEPS:-}" ] || command -v dpkg-query >/dev/null ||
+	die "this is no Debian; install by hand:" $base \
+	    "and QEMU >= 10 for x86 and ppc, then set CPUHP_NO_DEPS=1"
+for set in ${*:-base}; do
+	case $set in
+	base)
+		install base $base
+		install_qemu "qemu-system-ppc64 qemu-system-x86_64" \
+			"qemu-system-x86 qemu-system-ppc" ;;
+	cross)
+		install cross $cross ;;
+	foreign)
+		install foreign $foreign
+		install_qemu qemu-system-riscv64 "qemu-system-riscv opensbi" ;;
+	scx)
+		install scx $scx ;;
+	*)
+		die "unknown set '$set'; use some of: base cross foreign scx" ;;
+	esac
 done
+case " ${*:-base} " in
+*" base "*)	;;
+*)		exit ;;
+esac
 
 py=
 for p in /usr/bin/python3 python3; do

@@ -106,11 +106,9 @@ def _durations():
 
 
 def human(s):
-    """Seconds as '59 min 30 s', '12.3 s', '7.25 s' or '61 ms'."""
-    if s < 1:
-        return f"{s * 1e3:.3g} ms"
+    """Seconds as '59 min 30 s', '12.3 s', '3 s' or '61 ms'."""
     if s < 59.95:
-        return f"{s:.2f} s" if s < 10 else f"{s:.1f} s"
+        return f"{s:.3g} s" if s >= 1 or not s else f"{s * 1e3:.3g} ms"
     return f"{round(s) // 60} min {round(s) % 60:02d} s"
 
 
@@ -343,6 +341,19 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
         raise LabError(f"'{' '.join(map(str, cmd[:6]))}' failed with "
                        f"status {p.returncode}{where}")
     return p.returncode, text
+
+
+def install(*sets):
+    """Have bootstrap.sh install sets of packages, where that is allowed;
+    LabError says what a user may do where it is not."""
+    p = subprocess.run(["sh", TOP / "lab" / "bootstrap.sh", *sets], text=True,
+                       capture_output=True)
+    said = p.stderr.strip().splitlines()
+    if p.returncode:
+        raise LabError((said or ["bootstrap.sh failed"])[-1]
+                       .removeprefix("error: "))
+    for line in said:
+        say(line)
 
 
 def git(*args, cwd=None, check=True, env=None, stdin=None):

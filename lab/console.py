@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reading a kernel's console: what must make a run fail."""
 
+import dataclasses
 import re
 
 # Beginnings of what a healthy boot never prints. The kernel's own list for
@@ -76,3 +77,27 @@ def splats(text, before=3, after=25, most=3):
         if len(out) == most:
             break
     return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Splats:
+    """What makes a run fail. expected: a pattern of lines that do not. crash:
+    the kernel is to die and another to start; only what that says counts."""
+    expected: str = ""
+    crash: bool = False
+
+    def _expected(self, line):
+        return self.expected and re.search(self.expected, line)
+
+    def ends(self, line):
+        """Whether the run is to end with that line."""
+        return not self.crash and is_bad(line) and not self._expected(line)
+
+    def of(self, text):
+        """The splats in the whole console."""
+        if self.crash:
+            _, second, text = text.rpartition("Linux version")
+            if not second:
+                return [["no second kernel"]]
+        return splats("".join(x for x in text.splitlines(True)
+                              if not self._expected(x)))

@@ -5,15 +5,13 @@ big-endian pseries. Small kernels with lockdep, and an init of our own
 (guest/small-init.c) in their initramfs."""
 
 import os
-import platform
 import re
 import shutil
 from dataclasses import dataclass
 
-from . import boot, check, console, kernels, portability
-from .common import (OUT, TOP, LabError, cache_dir, locked, need_space, run,
-                     say, step)
-from .source import APT
+from . import boot, console, kernels, portability
+from .common import (OUT, TOP, LabError, cache_dir, install, locked, need_space,
+                     run, step)
 
 # Options on top of allnoconfig. Lockdep brings what looks for sleeping in
 # the wrong places with it.
@@ -26,13 +24,16 @@ LIMIT = 600                     # seconds, for a boot
 @dataclass
 class Foreign:
     """One kernel: 'cc' are flags for the init, 'image' is in the build
-    directory, 'qemu' what boots it, 'packages' where that is."""
+    directory, 'qemu' what boots it."""
     config: portability.Config
     cc: tuple
     image: str
     qemu: tuple
     console: str
-    packages: tuple
+
+    @property
+    def name(self):
+        return self.config.name
 
 
 FOREIGN = (
@@ -40,27 +41,20 @@ FOREIGN = (
         "riscv64-small", "riscv", "allnoconfig", SMALL + " MMU=y 64BIT=y "
         "NR_CPUS=8 RISCV_SBI=y SERIAL_8250=y SERIAL_8250_CONSOLE=y "
         "SERIAL_OF_PLATFORM=y"), (), "arch/riscv/boot/Image",
-        ("qemu-system-riscv64", "-M", "virt", "-smp", "8"), "ttyS0",
-        ("qemu-system-riscv", "opensbi")),
+        ("qemu-system-riscv64", "-M", "virt", "-smp", "8"), "ttyS0"),
     Foreign(portability.Config(
         "ppc64be-small", "powerpc", "allnoconfig", SMALL + " PPC64=y "
         "PPC_BOOK3S_64=y CPU_BIG_ENDIAN=y PPC_PSERIES=y NR_CPUS=16 "
         "PPC_OF_BOOT_TRAMPOLINE=y "
         "SCHED_SMT=y HVC_CONSOLE=y"), ("-m64", "-mbig-endian"), "vmlinux",
         ("qemu-system-ppc64", "-M", "pseries", "-cpu", "power9", "-smp",
-         "16,cores=2,threads=8"), "hvc0",
-        ("qemu-system-ppc",)),
+         "16,cores=2,threads=8"), "hvc0"),
 )
 APPEND = ("", "cpuhp.parallel=0", "cpuhp.batch=1", "maxcpus=2")
 FILES = """dir /dev 0755 0 0
 nod /dev/console 0600 0 0 c 5 1
 file /init {} 0755 0 0
 """
-
-
-class Report(check.Report):
-    """Goes to out/foreign.ktap."""
-    ktap = "foreign.ktap"
 
 
 class Build(portability.Build):
@@ -111,26 +105,6 @@ def told(text):
     return "\n".join(bad)
 
 
-def install(f):
-    """Install the QEMU of a kernel, of the version which the others have,
-    where that is allowed."""
-    if shutil.which(f.qemu[0]):
-        return
-    codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    what = ("apt-get install -y --no-install-recommends {}"
-            + " ".join(f.packages))
-    if os.geteuid() or os.environ.get("CPUHP_NO_DEPS") or not codename:
-        raise LabError(f"{f.qemu[0]} is missing; run as root, with QEMU's "
-                       "version from the release's backports: "
-                       + what.format(""))
-    say(f"== packages: {' '.join(f.packages)}")
-    _, arch = run(["dpkg", "--print-architecture"])
-    run([APT, cache_dir() / "apt-qemu", arch.strip(), codename,
-         f"{codename}-updates", f"{codename}-backports", "--", "sh", "-c",
-         "apt-get update || true; " + what.format(f"-t {codename}-backports ")
-         + " || " + what.format("")], env={"DEBIAN_FRONTEND": "noninteractive"})
-
-
 def boot_one(f, image, append):
     """Boot a kernel with a parameter; what went wrong, '' if nothing."""
     log = OUT / "console" / f"foreign-{f.config.name}-{append or 'default'}.log"
@@ -150,10 +124,10 @@ def boot_one(f, image, append):
         return f"not done in {LIMIT} s\n{log.read_text()[-1500:]}"
 
 
-def one(rep, f):
+def check(rep, f):
     """Build a kernel and boot it in all ways."""
-    portability.install({f.config.arch})
-    install(f)
+    install("foreign")
+    need_space(cache_dir(), 2, "small kernels")
     with step(f"kernel {f.config.name}", 180), locked("kernel-patched"):
         build = Build(f, kernels.checkout(
             "patched", kernels.wanted_commit("patched")))
@@ -171,18 +145,3 @@ def one(rep, f):
             rep.add(f"{f.config.name}: CPUs go and come: "
                     + (append or "default"), not bad, bad)
     shutil.rmtree(build.out, ignore_errors=True)
-
-
-def main(only=None):
-    """Build and boot them: all, or a comma list of their names."""
-    by_name = {f.config.name: f for f in FOREIGN}
-    for w in only.split(",") if only else ():
-        if w not in by_name:
-            raise LabError(f"unknown ONLY '{w}'; use some of: "
-                           + ", ".join(by_name))
-    rep = Report()
-    need_space(cache_dir(), 2, "small kernels")
-    for name, f in by_name.items():
-        if not only or name in only.split(","):
-            one(rep, f)
-    return rep.finish()

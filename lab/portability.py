@@ -16,9 +16,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import check, kernels, perpatch
-from .common import (LINUX, LabError, cache_dir, git, locked, need_space, run,
-                     say, step)
+from . import kernels, perpatch
+from .common import (LINUX, LabError, cache_dir, git, install, locked,
+                     need_space, run, step)
 
 # Debian's compilers. That for ppc64le makes code for every powerpc.
 CROSS = {"x86": "", "powerpc": "powerpc64le-linux-gnu-",
@@ -102,11 +102,6 @@ $(info $(lab-0) $(lab-1) $(call lab-parts,$(lab-1)))
 .PHONY: lab-list
 lab-list: ; @:
 """
-
-
-class Report(check.Report):
-    """Goes to out/matrix.ktap."""
-    ktap = "matrix.ktap"
 
 
 class Build:
@@ -296,6 +291,7 @@ def with_includers(src, files):
                     if f"{os.path.dirname(by)}/{name}" in files}
 
 
+@functools.cache
 def sources(src, base, commit):
     """(touched source files and the users of changed declarations, new
     names)."""
@@ -362,7 +358,7 @@ def one(rep, cfg, trees, files, names):
     """Compile one configuration; one line of the report."""
     if not shutil.which(CROSS[cfg.arch] + "gcc"):
         rep.add(f"{cfg.name}: has a compiler", False,
-                f"apt-get install {package(cfg.arch)}")
+                "'sh lab/bootstrap.sh cross' did not find it")
         return
     flags = ["KCFLAGS=-fstack-usage"] if cfg.sizes else []
     new, lines, n = Build(cfg, trees[0]), [], 0
@@ -399,48 +395,13 @@ def one(rep, cfg, trees, files, names):
         shutil.rmtree(Path(t) / ".o-matrix" / cfg.name, ignore_errors=True)
 
 
-def package(arch):
-    """Debian's package of a compiler."""
-    return ("gcc-" + CROSS[arch]).rstrip("-")
-
-
-def install(arches):
-    """Install the cross compilers that are missing, where that is allowed;
-    without one its configurations fail and say so."""
-    need = [package(a) for a in sorted(arches)
-            if not shutil.which(CROSS[a] + "gcc")]
-    if need and (os.geteuid() or os.environ.get("CPUHP_NO_DEPS")):
-        raise LabError("compilers are missing; run as root: apt-get install "
-                       "-y --no-install-recommends " + " ".join(need))
-    # a release may not have all of them
-    for what in [["update"]] * bool(need) + [
-            ["install", "-y", "--no-install-recommends", p] for p in need]:
-        say(f"== apt-get {' '.join(what)}")
-        run(["apt-get", *what], env={"DEBIAN_FRONTEND": "noninteractive"},
-            check=False)
-
-
-def chosen(only):
-    """The configurations of a comma list of names; all without one."""
-    by_name = {c.name: c for c in CONFIGS}
-    for w in only.split(",") if only else ():
-        if w not in by_name:
-            raise LabError(f"unknown ONLY '{w}'; use some of: "
-                           + ", ".join(by_name))
-    return [by_name[w] for w in only.split(",")] if only else list(CONFIGS)
-
-
-def main(only=None):
-    """Compile the configurations: all, or a comma list of them."""
-    configs, rep, what = chosen(only), Report(), None
-    install({c.arch for c in configs})
+def check(rep, cfg):
+    """Compile one configuration."""
+    install("cross")
     need_space(cache_dir(), 5, "a build of many configurations")
     base, commit = (kernels.wanted_commit(x) for x in ("base", "patched"))
-    for cfg in configs:
-        with step(f"compile {cfg.name}", 120), locked("kernel-patched"), \
-                locked("kernel-base"):
-            trees = (kernels.checkout("patched", commit),
-                     kernels.checkout("base", base))
-            what = what or sources(trees[0], base, commit)
-            one(rep, cfg, trees, *what)
-    return rep.finish()
+    with step(f"compile {cfg.name}", 120), locked("kernel-patched"), \
+            locked("kernel-base"):
+        trees = (kernels.checkout("patched", commit),
+                 kernels.checkout("base", base))
+        one(rep, cfg, trees, *sources(trees[0], base, commit))

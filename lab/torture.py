@@ -4,16 +4,15 @@ takes CPUs offline and online at random: the selftest stress-test.sh, SMT
 switching under load, the kernel's rcutorture, locktorture and scftorture. The
 seed of the run decides about everything that is random in it."""
 
-import dataclasses
 import json
 import random
 import re
-import tempfile
 import time
 
-from . import boot, check, console, kernels, ktap, record, vm
-from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch, check_profile,
-                     digest, human, say, write_atomic)
+from . import boot, console, kernels, ktap, record, vm
+from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch,
+                     check_profile, digest, human, say, write_atomic)
+from .report import Report
 
 # an emulated CPU may well not run for some seconds of the host
 APPEND = "watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=900"
@@ -47,175 +46,10 @@ MACHINES_TREE03 = {"x86_64": (("q35", 16, 2),),
 MACHINES_SLOW = {"x86_64": (("q35", 4, 2), ("q35", 6, 2)),
                  "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8))}
 
-# with a disk that is written and read back, and a network card in use
-JOB_STRESS = r"""
-for d in /sys/block/vd*; do
-	[ "$(cat $d/serial)" != scratch ] || disk=/dev/${d##*/}
-done
-writer() {
-	local n=0 at
-
-	while [ ! -e /tmp/end ]; do
-		at=$((n %% 16 * 4))
-		head -c 256k /dev/urandom > /tmp/data
-		dd if=/tmp/data of=$disk bs=64k seek=$at oflag=direct status=none &&
-			dd if=$disk bs=64k skip=$at count=4 iflag=direct \
-				status=none | cmp - /tmp/data ||
-			{ echo "what was written at $at is lost"; return 1; }
-		n=$((n + 1))
-		sleep 0.05
-	done
-	echo "# $n writes of 256 KiB came back"
-}
-# QEMU answers: ICMP echo, in and out through the queues of the card
-network() {
-	perl -e '
-		my ($name) = map { m,.*/(.*), } glob("/sys/class/net/e*");
-		my $in = sub { pack("S n C4 x8", 2, 0, @_) };
-		my $if = sub { pack("a16 a16", $name, $_[0]) };
-		socket(my $s, 2, 2, 0) or die "socket: $!";
-		ioctl($s, 0x8916, $if->($in->(10, 0, 2, 15))) &&
-			ioctl($s, 0x891c, $if->($in->(255, 255, 255, 0))) &&
-			ioctl($s, 0x8914, $if->(pack("s x14", 0x41))) or
-			die "$name: $!";
-		socket(my $p, 2, 3, 1) or die "ICMP: $!";
-		my $n = 0;
-		until (-e "/tmp/end") {
-			my $data = pack("n n a*", $$ & 0xffff, $n & 0xffff,
-					chr(65 + $n %% 26) x 1000);
-			my $sum = 0x800;
-			$sum += $_ for unpack("n*", $data);
-			$sum = ($sum & 0xffff) + ($sum >> 16) for 1, 2;
-			send($p, pack("C C n a*", 8, 0, ~$sum & 0xffff, $data), 0,
-			     $in->(10, 0, 2, 2)) or die "send: $!";
-			my $left = 120;
-			while (1) {
-				vec(my $r = "", fileno($p), 1) = 1;
-				$left -= 1;
-				select($r, undef, undef, 1) > 0 or $left > 0 or
-					die "no answer to packet $n";
-				next unless vec($r, fileno($p), 1);
-				recv($p, my $m, 2000, 0);
-				last if substr($m, 20, 1) eq chr(0) &&
-					substr($m, 24) eq $data;
-			}
-			$n++;
-			select(undef, undef, undef, 0.02);
-		}
-		print "# $n packets came back\n"'
-}
-# Core scheduling: two groups of tasks which must not share a core
-cores() {
-	local pids= nr=157
-
-	[ $(uname -m) = x86_64 ] || nr=171
-	for i in 1 2; do
-		nice -n 19 perl -e '
-			syscall($ARGV[0] + 0, 62, 1, 0, 1, 0) == 0 or
-				die "PR_SCHED_CORE_CREATE: $!";
-			until (-e "/tmp/end") {
-				1 for 1 .. 5000;
-				select(undef, undef, undef, 0.05);
-			}' $nr &
-		pids+=" $!"
-	done
-	for i in $pids; do
-		wait $i || return
-	done
-	echo "# two cookies"
-}
-# schedutil comes and goes where there is cpufreq
-governors() {
-	local p gov
-
-	while [ ! -e /tmp/end ]; do
-		for p in $CPU/cpufreq/policy[0-9]*; do
-			gov=schedutil
-			[ $((RANDOM %% 2)) = 0 ] || gov=performance
-			# its CPUs may be offline
-			[ ! -e $p ] || echo $gov > $p/scaling_governor
-		done 2> /dev/null
-		sleep 0.5
-	done
-}
-writer > /tmp/writer 2>&1 &
-writer=$!
-network > /tmp/network 2>&1 &
-network=$!
-cores=
-: > /tmp/cores
-if [ %(threads)d -gt 1 ]; then
-	cores > /tmp/cores 2>&1 &
-	cores=$!
-fi
-governors &
-renice -n 19 -p $writer $network $! > /dev/null
-(
-	cd /lab/kselftest/cpu-hotplug
-	FAULTS=%(faults)d LOAD=%(load)d WRITES=%(writes)d \
-		bash ./stress-test.sh %(seconds)d %(seed)d
-)
-status=$?
-touch /tmp/end
-wait $writer || status=1
-wait $network || status=1
-[ -z "$cores" ] || wait $cores || status=1
-cat /tmp/writer /tmp/network /tmp/cores
-[ $status = 0 ] || exit $status
-"""
-SCRATCH = 4 << 20               # bytes of the disk
-# levels between off and on exist on powerpc only
-JOB_SMT = """
-RANDOM=%(seed)d
-threads=%(threads)d cpus=%(cpus)d
-stress-ng --quiet --temp-path /tmp --fork 1 --mmap 1 --mmap-bytes 8m \\
-	--timer 1 --switch 2 --affinity 1 > /dev/null 2>&1 &
-load=$!
-renice -n 19 -p $load > /dev/null
-end=$((SECONDS + %(seconds)d)) n=0
-while [ $SECONDS -lt $end ]; do
-	n=$((n + 1))
-	level=$((1 << RANDOM %% 4))
-	[ $level -le $threads ] && [ $(uname -m) = ppc64le ] || level=1
-	[ $level = 1 ] && level=off
-	echo $level > $CPU/smt/control || die "SMT $level failed in round $n"
-	want=$((cpus / threads * ${level/off/1}))
-	[ "$(grep -c ^cpu[0-9] /proc/stat)" = $want ] ||
-		die "SMT $level: $(cat $CPU/online) in round $n"
-	echo on > $CPU/smt/control || die "SMT on failed in round $n"
-	[ "$(grep -c ^cpu[0-9] /proc/stat)" = $cpus ] ||
-		die "SMT on: $(cat $CPU/online) in round $n"
-done
-kill $load
-wait
-echo "# $n rounds"
-"""
+SCRATCH = 4 << 20               # bytes of the disk that is written and read back
+JOBS = {"stress": "torture-stress", "smt": "torture-smt"}
 # until the kernel powers off
-JOB_WAIT = "while sleep 10; do :; done\n"
-JOB_LISTS = """
-RANDOM=%(seed)d
-while sleep 0.$((RANDOM %% 10)); do
-	list=
-	for ((cpu = 1; cpu < %(cpus)d; cpu++)); do
-		[ $((RANDOM %% 2)) = 0 ] || list+=,$cpu
-	done
-	case $((RANDOM %% 6)) in
-	0|1)
-		echo ${list#,} > $CPU/hotplug/offline ;;
-	2|3)
-		echo ${list#,} > $CPU/hotplug/online ;;
-	4)
-		echo off > $CPU/smt/control ;;
-	*)
-		echo on > $CPU/smt/control ;;
-	esac
-done 2>/dev/null
-"""
-
-
-class Report(check.Report):
-    """Goes to out/torture.ktap."""
-    ktap = "torture.ktap"
+WAIT = "while sleep 10; do :; done\n"
 
 
 def plan(seed, n, arch, slow=False, tree03=""):
@@ -297,25 +131,21 @@ def one(p, image, limit):
     kernel = p["what"] in KERNEL
     acpi = "acpi" if p["machine"] == "q35" else ""
     m = vm.topology(p["machine"], p["cpus"], p["threads"],
-                         accel=p["accel"], idle=acpi, freq=acpi)
+                    accel=p["accel"], idle=acpi, freq=acpi,
+                    net="user,restrict=on").with_disk("scratch", SCRATCH)
     append = f"{APPEND} {p.get('tree03', '')} {p['append']}"
     if "torture" in image.name:
         # nothing of it starts unless it is this one's turn
         append += " initcall_blacklist=" + ",".join(
             v[0] for k, v in KERNEL.items() if k != p["what"])
-    job = {"stress": JOB_STRESS, "smt": JOB_SMT}.get(
-        p["what"], JOB_LISTS if p["lists"] else JOB_WAIT) % p
+    name = JOBS.get(p["what"], "torture-lists" if p["lists"] else "")
+    job = boot.job(name, LASTS=p["seconds"], SEED=p["seed"],
+                   FAULTS=int(p["faults"]), LOAD=p["load"],
+                   WRITES=p["writes"]) if name else WAIT
     error = ""
     try:
-        with tempfile.NamedTemporaryFile(prefix="cpuhp-") as disk:
-            disk.truncate(SCRATCH)
-            m = dataclasses.replace(m, net="user,restrict=on", options=(
-                *m.options, "-drive", f"if=none,id=scratch,file={disk.name},"
-                "format=raw", "-device",
-                "virtio-blk-pci,drive=scratch,serial=scratch"))
-            r = boot.run_job(m, image, job, append=append, limit=limit,
-                             name=f"torture-{p['arch']}-{p['turn']}",
-                             expect_crash=True)
+        r = boot.run_job(m, image, job, append=append, limit=limit,
+                         name=f"torture-{p['arch']}-{p['turn']}")
         if r.status:
             error = f"the job ended with {r.status}"
     except boot.BootFailed as e:
@@ -367,7 +197,7 @@ def operations(p):
 
 def inputs(profile):
     """The digest of what defines a run's results but the kernel's code."""
-    return digest(JOB_STRESS, JOB_SMT, JOB_LISTS, JOB_WAIT, repr(KERNEL),
+    return digest(*sorted(boot.JOBS.glob("torture-*.sh")), repr(KERNEL),
                   *(f for a in ARCHES for f in kernels.fragments(a, profile)))
 
 
@@ -430,7 +260,7 @@ def shown():
 
 def main(minutes, arches, profile="", seed=None, rec=False):
     """Boots in turn, the architectures side by side, for so many minutes; a
-    turn that has begun is finished. Writes out/torture.{ktap,json}; with rec
+    turn that has begun is finished. Writes out/torture.json; with rec
     it is added to bench/results/torture.json."""
     try:
         minutes = float(minutes or 30)
@@ -466,7 +296,6 @@ def main(minutes, arches, profile="", seed=None, rec=False):
                 done.append(p)
                 doc["boots"] = done
                 write_atomic(OUT / "torture.json", json.dumps(doc, indent=1))
-                rep.write()
             n += 1
         return rep.finish()
     finally:

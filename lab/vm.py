@@ -4,6 +4,7 @@
 import dataclasses
 import hashlib
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -57,6 +58,7 @@ class Machine:
     freq: str = ""              # 'acpi': q35 gets P-states, so acpi-cpufreq
     boot: str = ""              # what the time to user space is called
     spare: int = 0              # cores that device_add may plug in later
+    disks: tuple = ()           # more of them, by with_disk()
     options: tuple = ()         # further QEMU arguments
     net: str = "hubport,hubid=0"        # what the network card is on: nothing
 
@@ -67,6 +69,16 @@ class Machine:
     @property
     def cpus(self):
         return self.sockets * self.cores * self.threads
+
+    def with_disk(self, serial, source, props=""):
+        """This machine with one more disk, which guests find by its serial
+        number ('disk' in guest/lib.sh). source: the Path of a file (relative:
+        of the kernel's image), of which the guest gets a copy, and its job
+        SIZE, the bytes without what is added to fill sectors; a number of
+        bytes, empty ones; or a text, options of QEMU's null-co, a disk of
+        zeros. props: options of virtio-blk-pci."""
+        return dataclasses.replace(
+            self, disks=(*self.disks, (serial, source, props)))
 
     def model(self):
         """QEMU's name of the CPU model."""
@@ -246,14 +258,20 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
                 node = c * m.nodes // (m.sockets * m.cores)
                 args += ["-numa", f"cpu,node-id={node},"
                                   f"core-id={c * m.threads}"]
-    disks = [("root", root, True), ("lab", lab, True)]
-    if job:
-        disks.append(("job", job, True))
-    for i, (name, path, ro) in enumerate(disks):
-        args += ["-drive", f"if=none,id={name},file={path},format=raw,"
-                           f"readonly={'on' if ro else 'off'}",
-                 "-device", f"virtio-blk-pci,drive={name},serial={name}"
-                            + bus(i)]
+
+    def disk(i, name, source, props="", ro="off"):
+        if isinstance(source, str):
+            back = ["-blockdev", f"null-co,node-name={name},read-zeroes=on,"
+                                 f"{source}"]
+        else:
+            back = ["-drive", f"if=none,id={name},file={source},format=raw,"
+                              f"readonly={ro}"]
+        return [*back, "-device", ",".join(filter(None, (
+            f"virtio-blk-pci,drive={name},serial={name}", props))) + bus(i)]
+    for i, (name, path) in enumerate((("root", root), ("lab", lab),
+                                      ("job", job))):
+        if path:
+            args += disk(i, name, pathlib.Path(path), ro="on")
     if results:
         args += ["-device", "virtio-serial-pci" + bus(3),
                  "-chardev", f"file,id=results,path={results}",
@@ -267,6 +285,8 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
         args += ["-serial", "stdio"]
     args += ["-device", "virtio-net-pci,netdev=n0,mq=on,vectors=10" + bus(4),
              "-netdev", f"{m.net},id=n0"]
+    for i, d in enumerate(m.disks, 5):
+        args += disk(i, *d)
     args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
             f"console={info['console']} panic=-1 oops=panic "

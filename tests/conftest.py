@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP))
 
-from lab import check, common, patchcheck, series  # noqa: E402
+from lab import boot, common, patchcheck, series, vm  # noqa: E402
 
 MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
 VERSION = 7
@@ -26,13 +26,6 @@ def sh(*cmd, cwd=None):
     """Run a command, return its output, fail the test if it fails."""
     return subprocess.run(cmd, cwd=cwd, check=True, text=True,
                           capture_output=True).stdout
-
-
-@pytest.fixture(autouse=True)
-def out(tmp_path, monkeypatch):
-    """Where reports of a test go, so that they remove none of a run."""
-    monkeypatch.setattr(check, "OUT", tmp_path / "out")
-    return tmp_path / "out"
 
 
 @pytest.fixture
@@ -64,3 +57,21 @@ def toy(tmp_path, monkeypatch):
             sh("git", "branch", "-q", "-f", f"part/{part}", cwd=t.linux)
     t.commit = commit
     return t
+
+
+@pytest.fixture
+def guest_vm(monkeypatch, tmp_path):
+    """run_job() as a function of a shell script, which it runs in place of
+    QEMU: $rec is the file of records, $qmp QMP's socket."""
+    monkeypatch.setattr(boot, "OUT", tmp_path)
+    monkeypatch.setattr(boot.guest, "rootfs", lambda *a: None)
+    monkeypatch.setattr(boot.guest, "lab_disk", lambda a: None)
+    monkeypatch.setattr(vm, "qemu_version", lambda a: "10")
+
+    def run_job(script, **kw):
+        monkeypatch.setattr(vm, "command", lambda *a: [
+            "sh", "-c", f"rec={a[5]} qmp={a[6]}; {script}"])
+        kw.setdefault("limit", 20)
+        return boot.run_job(vm.topology("q35", 2), tmp_path, "",
+                            name="vm", **kw)
+    return run_job

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""'make machines' without a guest: the cases, and that what is missing or
-wrong in a boot is a failure."""
+"""The table of boots, and that what is missing or wrong in one is a failure."""
 
 import re
 import subprocess
-import threading
 import types
 
 import pytest
 
 from conftest import TOP
-from lab import boot, cases, common, vm
+from lab import boot, caserecord, cases, judge, record, vm
 from lab.common import LabError
 
-EVERY = cases.cases(list(common.ARCHES))
+EVERY = [c for _, _, c in cases.table()]
+JOBS = sorted((TOP / "guest" / "jobs").glob("*.sh"))
 GOOD = {"synchronize_rcu_expedited": "1", "stop_machine_cpuslocked": "1",
         "build_sched_domains": "1"}
 
@@ -34,9 +33,7 @@ def result(checks=(), counts=(), console="", status=0, **of):
 def bad(monkeypatch, c, r):
     """The names of what fails when a boot of the case gives r."""
     monkeypatch.setattr(boot, "run_job", lambda *a, **kw: r)
-    image = types.SimpleNamespace()
-    monkeypatch.setattr(cases, "_disk", lambda c, i, t: (c.machine, {}))
-    return [name for name, ok, _ in cases.run(c, image) if not ok]
+    return [name for name, ok, _ in cases.run(c, TOP) if not ok]
 
 
 def test_names_are_unique():
@@ -44,55 +41,57 @@ def test_names_are_unique():
     assert len(set(names)) == len(names)
 
 
-def test_selection():
-    def names(only, *arches):
-        return [c.name for c in cases.cases(arches or common.ARCHES, only)]
-    assert all("q35" in n for n in names("", "x86_64"))
-    assert names("leak") == ["pseries-8 leak", "q35-4 leak"]
-    assert names("powernv9-16,q35-8 suspend", "x86_64") == ["q35-8 suspend"]
-    assert names("late,, ") == names(" late") == names("late")
-    for only, says in (("no such thing", "ONLY=no such thing is no case; "),
-                       ("leak,few,laek", "ONLY=laek is no case; use .*leak"),
-                       (",", "ONLY=, is no case"),
-                       ("powernv9-16", "no case for x86_64; use ")):
-        with pytest.raises(LabError, match=says):
-            names(only, "x86_64")
+def test_cycles_of_the_leak_loop():
+    assert [c.results[1] for _, g, c in cases.table(cycles="10")
+            if g == "leak"] == ["10 cycles"] * 2
+    with pytest.raises(LabError, match="CYCLES=x: a number"):
+        list(cases.table(cycles="x"))
 
 
-@pytest.mark.parametrize("job", sorted(
-    n for n in dir(cases) if n.startswith("JOB_")))
-def test_jobs_are_bash(job):
-    subprocess.run(["bash", "-n"], input=getattr(cases, job), text=True,
-                   check=True, cwd=TOP)
+@pytest.mark.parametrize("path", [
+    *JOBS, *(TOP / "guest").glob("*.sh"), TOP / "guest" / "init",
+    TOP / "guest" / "lab-init", *(TOP / "bench").glob("*.sh")],
+    ids=lambda p: p.name)
+def test_scripts_are_bash(path):
+    subprocess.run(["bash", "-n", path], check=True)
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda p: p.stem)
+def test_a_job_says_what_it_takes(path):
+    """Each variable that a case sets has a default in the file, and the
+    beginning says what it is."""
+    text = path.read_text()
+    head = re.match("(#.*\n)+", text)[0]
+    assert len(head.splitlines()) > 1
+    given = {k for c in EVERY for k in c.vars if path.stem in c.job.split()}
+    for name in given | set(re.findall(r"\b([A-Z_]+)=\$\{\1-", text)):
+        if (path.stem, name) == ("smt", "FULL"):
+            continue                # of selftests, before it in one shell
+        assert f"{name}=${{{name}-" in text and name in head
+
+
+def test_no_job_is_left_over():
+    used = {j for c in EVERY for j in c.job.split()}
+    assert {p.stem for p in JOBS} - used == {
+        "scx", "torture-lists", "torture-smt", "torture-stress"}
+
+
+def test_what_a_job_is_given_may_have_any_character():
+    text = boot.job("smt-at-boot", A="it's $HOME", B=5, C="")
+    said = subprocess.run(
+        ["bash", "-c", text.split("#")[0] + 'echo "$A|$B|$C"'], text=True,
+        capture_output=True, check=True).stdout
+    assert said == "it's $HOME|5|\n"
+
+
+def test_names_of_jobs_are_in_the_table_of_cases():
+    for c in EVERY:
+        assert boot.job(c.job, **c.vars)
 
 
 def test_every_case_has_a_command_line():
     for c in EVERY:
         assert vm.command(c.machine, "k", "r", "l", "j", "res", "q")
-
-
-def test_what_was_interrupted_is_no_result(monkeypatch, tmp_path, out):
-    recorded = []
-    monkeypatch.setattr(cases.guest, "rootfs", lambda a: None)
-    monkeypatch.setattr(cases.guest, "lab_disk", lambda a: None)
-    monkeypatch.setattr(cases, "run", lambda c, i: [("runs", False, "")])
-    monkeypatch.setattr(cases, "keep", lambda *a: recorded.append(
-        (out / "machines.ktap").read_text()))
-    ending = threading.Event()
-    monkeypatch.setattr(cases, "ending", ending)
-    c = case("q35-8 threads=2")
-    images = {c.machine.arch: tmp_path}
-
-    def run_all():
-        return cases.run_all(cases.Report(), [c], images, 1, {"date": "d"})
-    assert run_all() == 1 and len(recorded) == 1
-    # with a plan when there is no more to come
-    plan = "KTAP version 1\n1..1\n"
-    assert "not ok 1 " in recorded[0] and plan not in recorded[0]
-    assert (out / "machines.ktap").read_text().startswith(plan)
-    ending.set()
-    run_all()
-    assert len(recorded) == 1
 
 
 def test_good_and_bad_boots(monkeypatch):
@@ -115,25 +114,16 @@ def test_good_and_bad_boots(monkeypatch):
                ) == ["runs to its end, no splat"]
 
 
-def test_only_the_crash_may_complain(monkeypatch):
-    c = case("q35-4 crash while CPUs wait")
-    checks = [(n, "1") for n in c.results]
-    first = "Linux version 1\nKernel panic - not syncing: sysrq\n"
-    ends = ["runs to its end, no splat"]
-    assert not bad(monkeypatch, c, result(
-        checks, console=first + "Linux version 1\nall is well\n"))
-    assert bad(monkeypatch, c, result(checks, console="nothing")) == ends
-    assert bad(monkeypatch, c, result(
-        checks, console=first + "Linux version 1\nBUG: no\n")) == ends
+def test_a_boot_that_breaks_tells_what_it_gave(monkeypatch):
+    c, r = case("q35-8 threads=2"), result([("platform", "1")])
+    r.splats = [["WARNING: at x"]]
 
-
-def test_what_is_expected_is_no_failure(monkeypatch):
-    c = case("q35-8 late 3")
-    checks = [(n, "1") for n in c.results]
-    late = "[   10.1] CPU3 failed to report alive state\n"
-    assert not bad(monkeypatch, c, result(checks, console=late))
-    assert bad(monkeypatch, c, result(checks, console=late + "BUG: no\n")) \
-        == ["runs to its end, no splat"]
+    def run_job(*a, **kw):
+        raise boot.BootFailed("the kernel complained", r)
+    monkeypatch.setattr(boot, "run_job", run_job)
+    (ends, ok, why), *others = cases.run(c, TOP)
+    assert (ends, ok) == (cases.ENDS, False) and "WARNING: at x" in why
+    assert others == [("platform", True, "")]
 
 
 def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
@@ -143,36 +133,37 @@ def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
     def execute(cmd, args):
         said.append(args["command-line"])
         return "no such CPU" if len(said) > 1 else ""
-    monkeypatch.setattr(cases.time, "sleep", lambda s: None)
+    monkeypatch.setattr(judge.time, "sleep", lambda s: None)
     q = types.SimpleNamespace(execute=execute)
     c.host(q, lambda: [{"t": "ready"}])
     assert said[0].startswith("mce -b 0 ")
     with pytest.raises(LabError, match="no such CPU"):
         c.host(q, lambda: [{"t": "ready"}])
     clock = iter(range(0, 1000, 300))
-    monkeypatch.setattr(cases.time, "monotonic", lambda: next(clock))
-    with pytest.raises(LabError, match="took no CPUs offline"):
+    monkeypatch.setattr(judge.time, "monotonic", lambda: next(clock))
+    with pytest.raises(LabError, match="gave no .ready. 1"):
         c.host(q, lambda: [])
 
 
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
-    monkeypatch.setattr(cases.record, "RESULTS", tmp_path)
-    monkeypatch.setattr(cases.record, "code", lambda subjects=(): "k")
-    c = case("q35-8 suspend")
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
     taken = {"date": "2026-01-02T", "tree": "123456789", "kernel": "k"}
+    monkeypatch.setattr(caserecord, "stamp", lambda: taken)
+    c = case("q35-8 suspend")
 
     def shown():
-        got, = cases.shown()
+        got, = caserecord.shown()
         return got.blocks["machines"], [r.stale() for r in got.results]
-    cases.keep(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")], taken)
+    caserecord.keep(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")])
     page, stale = shown()
     assert re.search(r"^q35-8 suspend +1 +1  2026-01-02 1234$", page, re.M)
     assert "q35-8 suspend: two: out: x" in page and stale == [""]
     assert re.search(r"^q35-4 leak +- +-$", page, re.M)
     assert max(map(len, page.splitlines())) <= 80
     # again, with another end and of another kernel
-    cases.keep(c, [("one", True, ""), ("two", True, "")],
-               {**taken, "kernel": "other"})
+    taken["kernel"] = "other"
+    caserecord.keep(c, [("one", True, ""), ("two", True, "")])
     page, stale = shown()
     assert re.search(r"^q35-8 suspend +2 +0 .* 1234[*]$", page, re.M)
     assert stale == ["other kernel code"]
@@ -181,7 +172,7 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
 def test_memory_that_grows(monkeypatch):
     c = case("q35-4 leak")
     checks = [(n, "1") for n in c.results]
-    a = {k: "99000" for k in (*cases.LEAK, "ioremaps", "vmallocs",
+    a = {k: "99000" for k in (*judge.LEAK, "ioremaps", "vmallocs",
                               "Free")}
 
     def judged(quarter={}, **more):
@@ -201,12 +192,12 @@ def test_memory_that_grows(monkeypatch):
 
 
 def test_sysfs_is_compared():
-    judge = cases._same({})
+    compare = judge.same({})
 
     def failed(boot_, again):
         r = result()
         r.files = {"boot": boot_, "again": again}
-        return [ok for _, ok, _ in judge(r)]
+        return [ok for _, ok, _ in compare(None, r)]
     one, two = (b"cpu1/topology/thread_siblings_list:%d\n" % n for n in (1, 2))
     assert failed(one, one) == [True, True]
     assert failed(one, two) == [True, False]

@@ -4,7 +4,6 @@
 import pytest
 
 from lab import scx
-from lab.common import LabError
 
 PASSED = """===== START =====
 TEST: hotplug
@@ -31,11 +30,3 @@ def test_both_tests_have_to_pass():
 def test_what_fails(old, new, which):
     assert [n for n, ok, _ in scx.told(PASSED.replace(old, new))
             if not ok] == [which]
-
-
-def test_without_root_the_command_that_installs_is_told(monkeypatch):
-    monkeypatch.setattr(scx, "PACKAGES", {"no-clang": "clang-19",
-                                          "no-pahole": "dwarves"})
-    monkeypatch.setenv("CPUHP_NO_DEPS", "1")
-    with pytest.raises(LabError, match="apt-get install.*clang-19.*dwarves"):
-        scx.install()

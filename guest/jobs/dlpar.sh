@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+# The guest's side of DLPAR, on pseries with two cores or more of four threads:
+# the second core leaves the kernel, not QEMU.
+. /lab/prelude.sh
+
+index() {
+	od -An -tx1 $1/ibm,my-drc-index | tr -d ' \n'
+}
+core=$(for c in /proc/device-tree/cpus/PowerPC*; do
+	echo $((16#${c##*@})) $(index $c)
+done | sort -n | sed -n 2p | cut -d' ' -f2)
+second=$(range $THREADS $((2 * THREADS)))
+
+dlpar() {
+	echo "cpu $1 index 0x$core" > /sys/kernel/dlpar ||
+		{ echo "cpu $1"; return 1; }
+}
+
+cycle() {
+	local i
+
+	for i in 1 2 3; do
+		dlpar remove && want $1 $second || return
+		expand_file $CPU/present
+		[[ " ${cpus[*]} " != *" $THREADS "* ]] ||
+			{ echo "present: ${cpus[*]}"; return 1; }
+		dlpar add && want $1 || return
+	done
+}
+
+level() {
+	put smt/control $1 && want $1 && cycle $1 && put smt/control on &&
+		want $THREADS
+}
+
+result "remove and add" cycle $THREADS
+result "remove and add, SMT 1" level 1
+result "remove and add, SMT 2" level 2
+counted off - eval 'echo "cpu remove index 0x$core" > /sys/kernel/dlpar'
+counted on - eval 'echo "cpu add index 0x$core" > /sys/kernel/dlpar'
+result "all online at the end" want $THREADS

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+# What every machine has to do: SMT levels, cores that were taken off by hand,
+# lists, single CPUs, what the platform counts; then the calls for one operation.
+# LEVELS: of SMT, in this order. MMU, INTC, IDLE: what the machine has to have in
+# /proc/cpuinfo, /proc/interrupts, cpuidle; empty: anything.
+. /lab/prelude.sh
+LEVELS=${LEVELS-off on}
+MMU=${MMU-}
+INTC=${INTC-}
+IDLE=${IDLE-}
+
+levels() {
+	local s n
+
+	for s in $LEVELS; do
+		n=$s
+		[ $s != off ] || n=1
+		[ $s != on ] || n=$THREADS
+		[ $n -le $THREADS ] || continue
+		put smt/control $s && want $n || { echo "level $s"; return 1; }
+	done
+}
+
+no_smt() {
+	local s
+
+	for s in off on; do
+		refused smt/control $s || [ "$(cat $CPU/smt/control)" = on ] || return
+		want 1 || return
+	done
+}
+
+batch() {
+	local half
+
+	put hotplug/offline 1-$((CPUS - 1)) &&
+		want $THREADS $(range 1 $CPUS) && all_on || return
+	half=$(seq 1 2 $((CPUS - 1)) | xargs)
+	put hotplug/offline ${half// /,} && want $THREADS $half && all_on || return
+	put hotplug/offline $((CPUS - 1)) && want $THREADS $((CPUS - 1)) && all_on
+}
+
+single() {
+	local c
+
+	for c in $(range 1 $CPUS); do
+		put cpu$c/online 0 || return
+	done
+	want $THREADS $(range 1 $CPUS) || return
+	for c in $(range 1 $CPUS); do
+		put cpu$c/online 1 || return
+	done
+	want $THREADS || return
+	[ -e $CPU/cpu0/online ] || return 0
+	put cpu0/online 0 && want $THREADS 0 && put cpu0/online 1 && want $THREADS
+}
+
+# a core that is off stays off; a thread of a core which is on follows
+by_hand() {
+	local c s n off=$(range $((CPUS - THREADS)) $CPUS)
+
+	for c in $off; do
+		put cpu$c/online 0 || return
+	done
+	for s in $LEVELS; do
+		n=$s
+		[ $s != off ] || n=1
+		[ $s != on ] || n=$THREADS
+		[ $n -le $THREADS ] || continue
+		put smt/control $s && want $n $off || { echo "level $s"; return 1; }
+	done
+	put smt/control on && put cpu1/online 0 && want $THREADS 1 $off &&
+		put smt/control off && want 1 $off &&
+		put smt/control on && want $THREADS $off && all_on
+}
+
+platform() {
+	dmesg | grep -iE 'mmu|xive|xics|smp:' | head -20
+	[ -z "$MMU" ] || grep -q "MMU.*: $MMU" /proc/cpuinfo || return
+	[ -z "$INTC" ] || grep -q " $INTC" /proc/interrupts || return
+	cat $CPU/cpuidle/current_driver
+	[ -z "$IDLE" ] || [ "$(cat $CPU/cpuidle/current_driver)" = $IDLE ] ||
+		return
+	want $THREADS
+}
+
+# what is counted and chosen when a CPU dies: by its number, what user space is
+# told. processorCount is a u64 there, and CPUs die one by one even together.
+counted_right() {
+	local n
+
+	n=$(od -A n -t u8 -j 32 -N 8 /proc/ppc64/systemcfg) &&
+		[ $((n)) = $(nproc) ] || { echo "$n CPUs, not $(nproc)"; return 1; }
+}
+
+system_count() {
+	[ -e /proc/ppc64/systemcfg ] || { echo "no systemcfg"; return 1; }
+	counted_right && put hotplug/offline 1-$((CPUS - 1)) && counted_right &&
+		all_on && counted_right
+}
+
+# msr CPU NUMBER: as hexadecimal digits
+msr() { od -A n -t x8 -j 0x$2 -N 8 /dev/cpu/$1/msr | tr -d ' '; }
+
+# what CPU makes of addresses; the base of a range that is not valid is of no
+# interest, the kernel leaves it on the CPUs that are online
+types_of() {
+	local m mask
+
+	for m in 277 2ff 250 258 259 26{8..9} 26{a..f}; do
+		echo "$m $(msr $1 $m)"
+	done
+	for m in 0 2 4 6 8 a c e; do
+		mask=$(msr $1 20$(printf %x $((0x$m + 1))))
+		[ $((0x$mask & 0x800)) = 0 ] || echo "20$m $(msr $1 20$m) $mask"
+	done
+}
+
+# memory_types CPU...: each has the PAT and the MTRRs of CPU 0
+memory_types() {
+	local c want
+
+	want=$(types_of 0)
+	[[ $want = *"2ff 0000000000000c0"* ]] || { echo "$want"; return 1; }
+	for c in $@; do
+		[ "$(types_of $c)" = "$want" ] ||
+			{ echo "CPU $c:"; types_of $c; echo "CPU 0: $want"; return 1; }
+	done
+}
+
+# an MTRR that is set while CPUs are offline is theirs as well when they are back
+same_memory_types() {
+	local status
+
+	memory_types $(range 1 $CPUS) || return
+	put hotplug/offline 1-$((CPUS - 1)) &&
+		echo "base=0xf8000000 size=0x400000 type=write-combining" \
+			> /proc/mtrr || return
+	grep 0x0f8000000 /proc/mtrr && all_on && memory_types $(range 1 $CPUS)
+	status=$?
+	put hotplug/offline 1-$((CPUS - 1))
+	echo "disable=$(sed -n 's/^reg0*\([0-9]*\): base=0x0f8000000.*/\1/p' \
+		/proc/mtrr)" > /proc/mtrr || return
+	! grep 0x0f8000000 /proc/mtrr && all_on &&
+		memory_types $(range 1 $CPUS) && return $status
+}
+
+result platform platform
+if [ $THREADS = 1 ]; then
+	result "no SMT" no_smt
+else
+	result levels levels
+	result "cores off by hand" by_hand
+fi
+result batches batch
+result "single CPUs" single
+case $(uname -m) in
+ppc64le)
+	result "number of processors" system_count ;;
+*)
+	result "memory types" same_memory_types ;;
+esac
+if [ $THREADS != 1 ]; then
+	counted off - labctl write $CPU/smt/control off
+	counted on - labctl write $CPU/smt/control on
+else
+	counted off - labctl write $CPU/hotplug/offline 1-$((CPUS - 1))
+	counted on - labctl write $CPU/hotplug/online all
+fi
+result "all online at the end" want $THREADS

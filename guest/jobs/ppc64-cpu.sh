@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+# ppc64_cpu of powerpc-utils, on pseries or powernv: --smt and --cores-on.
+# TOOL: which; /opt/newer/ppc64_cpu is Debian 13's.
+. /lab/prelude.sh
+TOOL=${TOOL-ppc64_cpu}
+
+ppc64_cpu()
+{
+	command $TOOL "$@"
+}
+ppc64_cpu --version
+# smt LEVEL THREADS [CPU...]: as want; the tool sees it so, too
+smt() {
+	local level=$1 n=$2
+
+	shift 2
+	ppc64_cpu --smt=$level && want $n "$@" || return
+	[ $n != 1 ] || { ppc64_cpu --smt | grep -q 'SMT is off'; return; }
+	ppc64_cpu --smt | grep -q "SMT=$n"
+}
+
+smt_levels() {
+	smt off 1 && smt on $THREADS && smt 2 2 && smt off 1 && smt 4 4 && smt 2 2 &&
+		smt on $THREADS
+}
+
+cores() {
+	ppc64_cpu --cores-on=1 && want $THREADS $(range $THREADS $CPUS) || return
+	ppc64_cpu --cores-on | tee /dev/stderr | grep -q '= 1$' || return
+	ppc64_cpu --cores-on=all && want $THREADS
+}
+
+# as cores(), with threads off on all of them
+cores_smt() {
+	ppc64_cpu --smt=2 && want 2 || return
+	ppc64_cpu --cores-on=1 && want 2 $(range $THREADS $CPUS) || return
+	ppc64_cpu --cores-on=all || return
+	# it brings up the threads that it finds on the cores which are on
+	want 2 || want $THREADS || return
+	ppc64_cpu --smt=on && want $THREADS
+}
+
+# cores which ppc64_cpu took off stay off when the kernel switches SMT
+cores_kernel() {
+	ppc64_cpu --cores-on=1 && put smt/control 1 &&
+		want 1 $(range $THREADS $CPUS) && put smt/control $THREADS &&
+		want $THREADS $(range $THREADS $CPUS) &&
+		ppc64_cpu --cores-on=all && want $THREADS
+}
+
+result "ppc64_cpu --smt" smt_levels
+result "ppc64_cpu --cores-on" cores
+result "ppc64_cpu --cores-on with SMT 2" cores_smt
+result "ppc64_cpu --cores-on, smt/control" cores_kernel

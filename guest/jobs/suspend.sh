@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+# Suspend and hibernation, tried with pm_test, on q35 with CONFIG_PM_DEBUG:
+# make run DISK=swap=1073741824
+. /lab/prelude.sh
+
+swap=$(disk swap) || die "no disk 'swap'"
+mkswap -q $swap && swapon $swap || die "no swap"
+# the kernel waits 5 s in each test, and burns them
+for p in suspend hibernate; do
+	echo 0 > /sys/module/$p/parameters/pm_test_delay
+done
+cd /sys/power
+
+# The port of the records does not outlive a suspend that QEMU knows nothing
+# of: without its driver meanwhile.
+D=/sys/bus/virtio/drivers/virtio_console
+port=$(cd $D && echo virtio*)
+no_port() {
+	local status p i
+
+	echo $port > $D/unbind
+	"$@"
+	status=$?
+	echo $port > $D/bind
+	for i in $(seq 100); do
+		for p in /sys/class/virtio-ports/*; do
+			[ "$(cat $p/name 2> /dev/null)" = lab ] || continue
+			LAB_PORT=/dev/${p##*/}
+			return $status
+		done
+		sleep 0.1
+	done
+	echo "no port" > /dev/kmsg
+	return 1
+}
+
+# again WHAT: twice with all threads, and with one a core
+again() {
+	no_port again_ "$@"
+}
+
+again_() {
+	local i n
+
+	for n in on off; do
+		echo $n > $CPU/smt/control || return
+		for i in 1 2; do
+			"$@" || { echo "$* fails, SMT $n"; return 1; }
+			want $([ $n = on ] && echo $THREADS || echo 1) || return
+		done
+	done
+	echo on > $CPU/smt/control && want $THREADS
+}
+
+mem() { echo $1 > pm_test && echo mem > state; }
+hibernate() { echo $1 > pm_test && echo $2 > disk && echo disk > state; }
+
+# resume while all CPUs have something to do
+load() {
+	stress-ng --quiet --cpu $CPUS --fork 2 --futex 2 --timeout 600 &
+	"$@"
+	local status=$?
+	kill $! && wait $!
+	return $status
+}
+
+# up to where the CPUs would idle: nothing would wake them up here
+idle() { echo platform > pm_test && echo freeze > state; }
+
+selftest() {
+	ROUNDS=1 bash /lab/kselftest/cpu-hotplug/suspend-test.sh > /tmp/suspend
+	local status=$?
+	cat /tmp/suspend
+	[ $status = 0 ] && ! grep -q SKIP /tmp/suspend
+}
+
+# wake US: try to suspend, with something that wakes up after US microseconds;
+# how far it came: before CPUs go, before the first, on their way, to the end
+wake() {
+	local count
+
+	echo > /tmp/dmesg
+	dmesg -C
+	read -r count < wakeup_count && echo $count > wakeup_count || return
+	if labctl wakeup $1 state mem 2> /tmp/wake; then
+		came=end
+		return
+	fi
+	dmesg > /tmp/dmesg
+	case "$(cat /tmp/dmesg)" in
+	*"Abort CPU freeze"*)	came=first ;;
+	*"CPUs are not disabled"*)	came=way ;;
+	*)	came=before ;;
+	esac
+}
+
+# A wakeup while CPUs go: all come back. When they go differs by milliseconds, so
+# earlier if it came too late, and later if too early.
+wakeups() {
+	local i us=500000 step=250000 way=0
+
+	echo processors > pm_test
+	for ((i = 0; i < 200 && way < 5; i++)); do
+		wake $us && want $THREADS || { cat /tmp/dmesg; return 1; }
+		case $came in
+		before)	us=$((us + step)) ;;
+		first)	us=$((us + step / 4)) ;;
+		way)	way=$((way + 1)) ;;
+		end)	us=$((us - step)) ;;
+		esac
+		[ $step -le 200 ] || step=$((step / 2))
+	done
+	echo "$way on their way in $i tries, at $us us" | tee /dev/kmsg
+	[ $way = 5 ]
+}
+
+result "suspend to idle, pm_test" again idle
+result "suspend-test.sh" no_port selftest
+result "suspend to RAM, pm_test" again mem processors
+result "suspend to RAM, woken up while CPUs go" no_port wakeups
+result "suspend to RAM, pm_test core" again mem core
+result "suspend to RAM under load" load again mem core
+result "hibernation, pm_test processors" again hibernate processors platform
+result "hibernation, pm_test core" again hibernate core shutdown
+result "hibernation, test_resume" again hibernate none test_resume
+result "all online at the end" want $THREADS

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+# stress-test.sh with a disk that is written and read back, and a network card in
+# use: make run DISK=scratch=4194304
+# LASTS: its length. SEED: decides about all that is random. FAULTS, LOAD,
+# WRITES: as stress-test.sh has them.
+. /lab/prelude.sh
+LASTS=${LASTS-20}
+SEED=${SEED-1}
+FAULTS=${FAULTS-0}
+LOAD=${LOAD-0}
+WRITES=${WRITES-6}
+
+disk=$(disk scratch) || die "no disk 'scratch'"
+writer() {
+	local n=0 at
+
+	while [ ! -e /tmp/end ]; do
+		at=$((n % 16 * 4))
+		head -c 256k /dev/urandom > /tmp/data
+		dd if=/tmp/data of=$disk bs=64k seek=$at oflag=direct status=none &&
+			dd if=$disk bs=64k skip=$at count=4 iflag=direct \
+				status=none | cmp - /tmp/data ||
+			{ echo "what was written at $at is lost"; return 1; }
+		n=$((n + 1))
+		sleep 0.05
+	done
+	echo "# $n writes of 256 KiB came back"
+}
+# QEMU answers: ICMP echo, in and out through the queues of the card
+network() {
+	perl -e '
+		my ($name) = map { m,.*/(.*), } glob("/sys/class/net/e*");
+		my $in = sub { pack("S n C4 x8", 2, 0, @_) };
+		my $if = sub { pack("a16 a16", $name, $_[0]) };
+		socket(my $s, 2, 2, 0) or die "socket: $!";
+		ioctl($s, 0x8916, $if->($in->(10, 0, 2, 15))) &&
+			ioctl($s, 0x891c, $if->($in->(255, 255, 255, 0))) &&
+			ioctl($s, 0x8914, $if->(pack("s x14", 0x41))) or
+			die "$name: $!";
+		socket(my $p, 2, 3, 1) or die "ICMP: $!";
+		my $n = 0;
+		until (-e "/tmp/end") {
+			my $data = pack("n n a*", $$ & 0xffff, $n & 0xffff,
+					chr(65 + $n % 26) x 1000);
+			my $sum = 0x800;
+			$sum += $_ for unpack("n*", $data);
+			$sum = ($sum & 0xffff) + ($sum >> 16) for 1, 2;
+			send($p, pack("C C n a*", 8, 0, ~$sum & 0xffff, $data), 0,
+			     $in->(10, 0, 2, 2)) or die "send: $!";
+			my $left = 120;
+			while (1) {
+				vec(my $r = "", fileno($p), 1) = 1;
+				$left -= 1;
+				select($r, undef, undef, 1) > 0 or $left > 0 or
+					die "no answer to packet $n";
+				next unless vec($r, fileno($p), 1);
+				recv($p, my $m, 2000, 0);
+				last if substr($m, 20, 1) eq chr(0) &&
+					substr($m, 24) eq $data;
+			}
+			$n++;
+			select(undef, undef, undef, 0.02);
+		}
+		print "# $n packets came back\n"'
+}
+# Core scheduling: two groups of tasks which must not share a core
+cores() {
+	local pids= nr=157
+
+	[ $(uname -m) = x86_64 ] || nr=171
+	for i in 1 2; do
+		nice -n 19 perl -e '
+			syscall($ARGV[0] + 0, 62, 1, 0, 1, 0) == 0 or
+				die "PR_SCHED_CORE_CREATE: $!";
+			until (-e "/tmp/end") {
+				1 for 1 .. 5000;
+				select(undef, undef, undef, 0.05);
+			}' $nr &
+		pids+=" $!"
+	done
+	for i in $pids; do
+		wait $i || return
+	done
+	echo "# two cookies"
+}
+# schedutil comes and goes where there is cpufreq
+governors() {
+	local p gov
+
+	while [ ! -e /tmp/end ]; do
+		for p in $CPU/cpufreq/policy[0-9]*; do
+			gov=schedutil
+			[ $((RANDOM % 2)) = 0 ] || gov=performance
+			# its CPUs may be offline
+			[ ! -e $p ] || echo $gov > $p/scaling_governor
+		done 2> /dev/null
+		sleep 0.5
+	done
+}
+writer > /tmp/writer 2>&1 &
+writer=$!
+network > /tmp/network 2>&1 &
+network=$!
+cores=
+: > /tmp/cores
+if [ $THREADS -gt 1 ]; then
+	cores > /tmp/cores 2>&1 &
+	cores=$!
+fi
+governors &
+renice -n 19 -p $writer $network $! > /dev/null
+(
+	cd /lab/kselftest/cpu-hotplug
+	FAULTS=$FAULTS LOAD=$LOAD WRITES=$WRITES \
+		bash ./stress-test.sh $LASTS $SEED
+)
+status=$?
+touch /tmp/end
+wait $writer || status=1
+wait $network || status=1
+[ -z "$cores" ] || wait $cores || status=1
+cat /tmp/writer /tmp/network /tmp/cores
+[ $status = 0 ] || exit $status

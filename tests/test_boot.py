@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boots with a shell script in QEMU's place."""
+
+import contextlib
+import pathlib
+import time
+
+import pytest
+
+from lab import boot, common, console, vm
+from lab.common import LabError
+
+
+def test_a_guest_that_starts_late_is_ended_too():
+    """One call fails while another has not come to its program yet."""
+    def late():
+        time.sleep(0.5)
+        common.run(["sleep", "30"])
+
+    def fail():
+        raise KeyboardInterrupt
+    t0 = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        boot.side_by_side(lambda f: f(), [(late,), (fail,), (late,)], 2)
+    assert time.monotonic() - t0 < 15
+
+
+@pytest.mark.parametrize("socket", ["touch $qmp", "true"])
+def test_a_host_side_without_qemu_is_no_hang(guest_vm, monkeypatch, socket):
+    pause = time.sleep
+    monkeypatch.setattr(boot.time, "sleep", lambda s: pause(s / 10))
+    with pytest.raises(LabError, match="QEMU does not answer") as e:
+        guest_vm(f"{socket}; sleep 60", host=lambda q, records: None)
+    assert not isinstance(e.value, boot.BootFailed)
+
+
+def test_what_ends_qemu_is_told_not_what_its_host_side_makes_of_it(guest_vm):
+    with pytest.raises(boot.BootFailed, match="ended early .QEMU status 7") as e:
+        guest_vm("echo bad option; exit 7", host=lambda q, records: None)
+    assert e.value.lines() == ["   | bad option"]
+
+
+END = """echo '{"t": "end", "status": "0"}' >> $rec;"""
+
+
+def test_what_the_host_side_finds_in_the_end_is_not_lost(guest_vm, monkeypatch):
+    def host(q, records):
+        while not records():
+            time.sleep(0.1)
+        raise LabError("it is not as it should be")
+    monkeypatch.setattr(boot, "Qmp", lambda path: contextlib.ExitStack())
+    with pytest.raises(LabError, match="not as it should be"):
+        guest_vm("touch $qmp; sleep 1;" + END, host=host)
+
+
+def test_what_is_no_record_is_left_out(guest_vm):
+    lines = ("1", "null", "[]", '"t"', "{}", '{"t": "file"}', '{"t": "fi',
+             '{"t": "file", "name": "a", "base64": 1}',
+             '{"t": "file", "name": "b", "base64": "eA=="}', '{"t": "note"}')
+    r = guest_vm("".join(f"echo '{x}' >> $rec;" for x in lines)
+           + END)
+    assert r.files == {"b": b"x"} and r.of("note") == [{"t": "note"}]
+    assert [x["t"] for x in r.records] == ["note", "end"]
+
+
+@pytest.mark.parametrize("script, says", [
+    (END, "vm: console: .*vm.log, which is not whole: .*No space left"),
+    ("echo 'BUG: no'; sleep 60", "complained: BUG: no.* not whole"),
+    ("yes | head -c 200000;", "ended early .* not whole")])
+def test_a_full_disk_hides_nothing_of_a_guest(guest_vm, tmp_path, monkeypatch,
+                                              capsys, script, says):
+    (tmp_path / "console").mkdir()
+    (tmp_path / "console" / "vm.log").symlink_to("/dev/full")
+    monkeypatch.setattr(boot, "_AFTER_SPLAT", 1)
+    with pytest.raises(boot.BootFailed, match=says) as e:
+        guest_vm("echo hello; " + script)
+    assert e.value.result.console.startswith("hello\n")
+    assert not e.value.result.timed_out
+
+
+SPLAT = "echo 'WARNING: kernel/x.c:1 at f'; sleep 1;"
+
+
+def test_a_splat_ends_a_boot_unless_it_is_expected(guest_vm, monkeypatch):
+    monkeypatch.setattr(boot, "_AFTER_SPLAT", 0.5)
+    t0 = time.monotonic()
+    with pytest.raises(boot.BootFailed, match="WARNING: kernel/x.c:1") as e:
+        guest_vm(SPLAT + "sleep 60;" + END)
+    assert time.monotonic() - t0 < 20
+    assert any("WARNING" in x for x in e.value.lines())
+    assert not guest_vm(SPLAT + END, splats=console.Splats("WARNING")).splats
+    with pytest.raises(boot.BootFailed, match="no second kernel"):
+        guest_vm(SPLAT + END, splats=console.Splats(crash=True))
+    guest_vm(SPLAT + "echo Linux version 2;" + END,
+             splats=console.Splats(crash=True))
+
+
+def test_a_job_knows_its_machine_and_disks(tmp_path, monkeypatch):
+    """CPUS, THREADS and SIZE; a file is padded, one of the image may be meant."""
+    (tmp_path / "kernel").write_bytes(b"12345")
+    args = []
+    monkeypatch.setattr(boot.guest, "rootfs", lambda *a: None)
+    monkeypatch.setattr(boot.guest, "lab_disk", lambda a: None)
+    monkeypatch.setattr(vm, "command", lambda *a: args.append(a) or ["true"])
+    m = vm.topology("q35", 4).with_disk("next", pathlib.Path("kernel")) \
+        .with_disk("zeros", "size=4096")
+    for machine, size in ((m, 5), (m.with_disk("swap", 8192), 8192)):
+        tmp = tmp_path / str(size)
+        tmp.mkdir()
+        boot.Guest(machine, tmp_path, "echo", "x", tmp, "", console.Splats())
+        assert (tmp / "job").read_bytes().startswith(
+            f"CPUS=4\nTHREADS=2\nSIZE={size}\necho\n\n".encode())
+        assert (tmp / "next").read_bytes() == b"12345" + 4091 * b"\0"
+        assert args[-1][0].disks[1] == ("zeros", "size=4096", "")
+    assert (tmp / "swap").stat().st_size == 8192

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The patched kernel: it builds, boots and does what lab/cases.py says; and
+what 'make foreign', 'make scx' and 'make compile-matrix' do. Each gives many
+results, which are tests of their own (lab/report.py). One that is not chosen
+by a mark, as 'make test' and the others do, is not run."""
+
+import functools
+import json
+import time
+
+import pytest
+
+from lab import (caserecord, cases, check, foreign, guest, kernels, patchcheck,
+                 perpatch, portability, scx)
+from lab.common import ARCHES, LabError, human, say
+from lab.report import left_out
+
+
+def chosen(config):
+    """The architectures."""
+    return [config.getoption("arch")] if config.getoption("arch") else \
+        list(ARCHES)
+
+
+def pytest_generate_tests(metafunc):
+    arches, option = chosen(metafunc.config), metafunc.config.getoption
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", [
+            pytest.param(c, id=c.name, marks=[
+                getattr(pytest.mark, m) for m in (
+                    group, *(["quick"] if quick else ["full", "machines"]))]
+                + [pytest.mark.xdist_group(c.together)] * bool(c.together))
+            for quick, group, c in cases.table(
+                "1" if option("full") else "", option("cycles"))
+            if c.machine.arch in arches])
+    if "profile" in metafunc.fixturenames:
+        metafunc.parametrize("arch, profile", [
+            pytest.param(a, p, id=f"build: {a} {p}".strip())
+            for p in ("", "debug") for a in arches])
+    for name, every in (("kernel", foreign.FOREIGN),
+                        ("configuration", portability.CONFIGS)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, every, ids=lambda x: x.name)
+
+
+@pytest.fixture
+def left(request):
+    """A function that returns how many seconds are left of the --budget."""
+    t0 = request.config.stash[check_began]
+    return lambda: int(request.config.getoption("budget") or 10**6) - (
+        time.monotonic() - t0)
+
+
+check_began = pytest.StashKey()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def began(pytestconfig):
+    pytestconfig.stash[check_began] = time.monotonic()
+
+
+@pytest.mark.quick
+@pytest.mark.patches
+def test_patches(rep):
+    patchcheck.check_patches(rep)
+
+
+@pytest.mark.quick
+@pytest.mark.builds
+def test_build(rep, left, arch, profile, pytestconfig):
+    """It builds, without warnings; the second debug kernel when there is time
+    for it."""
+    if profile and arch != chosen(pytestconfig)[0] and not \
+            pytestconfig.getoption("full") and not \
+            kernels.is_built("patched", arch, profile):
+        why = check.no_time(arch, left())
+        if why:
+            left_out(why)
+    image = kernels.build("patched", arch, profile)
+    warnings = json.loads((image / "meta.json").read_text())["warnings"]
+    rep.add(f"build: {arch} {profile}".strip() + ", no warnings", not warnings,
+            "\n".join(warnings))
+
+
+@functools.cache
+def prepared(arch, profile):
+    """The image and the guest's disks; or why they can't be made, which is not
+    tried again for each boot."""
+    try:
+        image = kernels.build("patched", arch, profile)
+        guest.rootfs(arch, profile), guest.lab_disk(arch)
+        return image
+    except LabError as e:
+        return e
+
+
+def test_case(rep, case, pytestconfig):
+    """One boot."""
+    arch, t0 = case.machine.arch, time.monotonic()
+    if case.profile and arch != chosen(pytestconfig)[0] and not \
+            pytestconfig.getoption("full") and not \
+            kernels.is_built("patched", arch, case.profile):
+        left_out("its kernel is not built")
+    keep = pytestconfig.getoption("record")
+    if keep:
+        caserecord.stamp()
+    image = prepared(arch, case.profile)
+    if isinstance(image, LabError):
+        raise image
+    results = cases.run(case, image)
+    for name, ok, detail in results:
+        rep.add(f"{case.name}: {name}", ok, detail)
+    say(f"   {case.name}: {human(time.monotonic() - t0)}")
+    if keep:
+        caserecord.keep(case, results)
+
+
+@pytest.mark.quick
+@pytest.mark.each
+def test_each(rep, left, pytestconfig):
+    """Single patches build."""
+    perpatch.check_each_patch(rep, chosen(pytestconfig), left)
+
+
+@pytest.mark.full
+@pytest.mark.foreign
+def test_foreign(rep, kernel):
+    foreign.check(rep, kernel)
+
+
+@pytest.mark.full
+@pytest.mark.scx
+def test_scx(rep):
+    scx.check(rep)
+
+
+@pytest.mark.full
+@pytest.mark.compile
+def test_compile(rep, configuration):
+    portability.check(rep, configuration)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line and the Makefile, as a user meets them."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import TOP
+from lab import __main__ as main
+from lab import boot, kernels, vm
+from lab.common import LabError
+
+
+def lab(*args, **env):
+    """The lab's command line as a user would meet it."""
+    return subprocess.run([sys.executable, "-m", "lab", *args], cwd=TOP,
+                          env={**os.environ, **env}, text=True,
+                          capture_output=True)
+
+
+@pytest.mark.parametrize("args, says", [
+    (("kernels", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("bisect-check", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("run", "/does/not/exist"), "JOB=/does/not/exist"),
+    (("run", sys.executable), "it is no text"),
+    (("kernels", "--profile", "rt", "--arch", "ppc64le"), "x86_64 only"),
+    (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
+    (("kernels", "--profile", "fast"), "unknown PROFILE"),
+    (("shell", "--cpus", "7"), "does not fit"),
+    (("shell", "--arch", "x86_64", "--machine", "pseries"), "not x86_64"),
+    (("bench", "--scenario", "nix"), "no SCENARIO"),
+    (("bench", "--scenario", "huge"), "needs CPUS="),
+    (("shell", "--variant", "best"), "unknown VARIANT"),
+    (("tree", "--linux", "/does/not/exist"), "does not exist"),
+    (("test", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("machines", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("run", "x", "--disk", "swap"), "DISK=swap: a serial number, '='")])
+def test_bad_input_is_one_line(args, says):
+    r = lab(*args)
+    lines = [x for x in r.stderr.splitlines() if x.startswith("error: ")]
+    assert r.returncode == 1 and len(lines) == 1 and says in lines[0]
+    assert "Traceback" not in r.stderr
+
+
+@pytest.mark.parametrize("error, says", [
+    ("13, 'Permission denied', '/x'", "error: /x: Permission denied"),
+    ("122, 'Disk quota exceeded', '/x'", "error: the disk is full (/x); "),
+    ("28, 'No space left on device'", "error: the disk is full ([Errno 28] "),
+    ("'a bug'", "Traceback")])
+def test_a_file_that_makes_trouble_is_named(error, says):
+    code = ("import runpy; from lab import common\n"
+            f"def check_arch(arch): raise OSError({error})\n"
+            "common.check_arch = check_arch\n"
+            "runpy.run_module('lab', run_name='__main__')")
+    r = subprocess.run([sys.executable, "-c", code, "run", "x"], cwd=TOP,
+                       text=True, capture_output=True)
+    assert r.returncode == 1 and r.stderr.startswith(says)
+
+
+def test_who_runs_into_the_limit_is_told_of_it(monkeypatch, guest_vm, tmp_path,
+                                               capsys):
+    script = ["sleep 60"]
+    monkeypatch.setattr(main, "_tree", lambda a: None)
+    monkeypatch.setattr(kernels, "build", lambda *a: tmp_path)
+    monkeypatch.setattr(vm, "command", lambda *a: ["sh", "-c", *script])
+    args = argparse.Namespace(
+        arch="", profile="", machine="", cpus="", threads="", nodes="",
+        accel="icount", variant="patched", append="", limit="1",
+        job="/dev/null", disk="", vars="")
+    with pytest.raises(LabError, match="after 1 s.*; LIMIT= gives it more"):
+        main.cmd_run(args)
+    script[0] = "true"
+    with pytest.raises(boot.BootFailed) as e:
+        main.cmd_run(args)
+    assert "LIMIT" not in str(e.value)
+    args.limit = "-1"
+    with pytest.raises(LabError, match="LIMIT=-1: a number above 0"):
+        main.cmd_run(args)
+
+
+def test_every_entry_of_the_makefile_is_in_its_help():
+    text = (TOP / "Makefile").read_text()
+    phony = text.split(".PHONY:")[1].split("help:")[0]
+    help_ = subprocess.run(["make", "-s", "help"], cwd=TOP, text=True,
+                           capture_output=True).stdout
+    for target in phony.replace("\\", " ").split():
+        if target != "help":
+            assert f"make {target} " in help_
+    for variable in re.findall(r"\$\(if \$\((\w+)\)", text):
+        assert f"{variable}=" in help_
+    assert max(map(len, help_.splitlines())) <= 80
