@@ -484,6 +484,10 @@ def main(name, cpus=None, arch=None, full=False, rec=False, accel=""):
     if arch:
         check_arch(arch)
     cpus = vm.number("CPUS", cpus)
+    part = arch or accel or cpus and not (name and load(name).get("needs_cpus"))
+    if rec and part:
+        raise LabError("RECORD=1 keeps what the scenario says, not a part of it; "
+                       "run it without ARCH=, ACCEL= and CPUS=")
     if name and name != "all":
         todo = [load(name)]
         if todo[0].get("needs_cpus") and not cpus:

@@ -183,6 +183,21 @@ def test_unknown_scenario_and_wrong_file(monkeypatch, tmp_path):
         bench.load("x")
 
 
+def test_a_part_of_a_scenario_is_not_recorded(monkeypatch):
+    kept = []
+    monkeypatch.setattr(bench, "measure", lambda s, which: {"scenario": "x"})
+    monkeypatch.setattr(bench, "table", lambda doc: "")
+    monkeypatch.setattr(bench, "files", lambda doc: {})
+    monkeypatch.setattr(bench.record, "leave", lambda *a: kept.append(a[-1]))
+    for part in ({"arch": "x86_64"}, {"accel": "mttcg"}, {"cpus": "16"}):
+        with pytest.raises(LabError, match="not a part of it"):
+            bench.main("smt", rec=True, **part)
+        bench.main("smt", **part)
+    bench.main("smt", rec=True)
+    bench.main("huge", cpus="64", rec=True)
+    assert kept == [False] * 3 + [True] * 2
+
+
 def test_wrong_number_of_cpus_online_is_an_error():
     s = bench.load("smt")
     m = vm.topology("q35", 8)
