@@ -4,13 +4,14 @@
 import functools
 import json
 
-from . import boot, cases, kernels, record
+from . import boot, cases, guest, kernels, record
 from .common import TOP, digest, locked
 
 
 def inputs(case):
     """The digest of what defines a case's result but the kernel's code."""
     return digest(boot.job(case.job, **case.vars), repr(case.machine),
+                  *(guest.GUEST / f for f in ("lib.sh", "prelude.sh")),
                   *kernels.fragments(case.machine.arch, case.profile))
 
 

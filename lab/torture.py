@@ -141,7 +141,7 @@ def one(p, image, limit):
     name = JOBS.get(p["what"], "torture-lists" if p["lists"] else "")
     job = boot.job(name, LASTS=p["seconds"], SEED=p["seed"],
                    FAULTS=int(p["faults"]), LOAD=p["load"],
-                   WRITES=p["writes"]) if name else WAIT
+                   WRITES=p["writes"], NETWORK=1) if name else WAIT
     error = ""
     try:
         r = boot.run_job(m, image, job, append=append, limit=limit,
@@ -197,7 +197,8 @@ def operations(p):
 
 def inputs(profile):
     """The digest of what defines a run's results but the kernel's code."""
-    return digest(*sorted(boot.JOBS.glob("torture-*.sh")), repr(KERNEL),
+    return digest(*sorted(boot.JOBS.glob("torture-*.sh")),
+                  boot.JOBS.parent / "prelude.sh", repr(KERNEL),
                   *(f for a in ARCHES for f in kernels.fragments(a, profile)))
 
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # stress-test.sh with a disk that is written and read back, and a network card in
-# use: make run DISK=scratch=4194304
+# use: make run DISK=scratch=4194304 PROFILE=torture (which can schedule cores)
 # LASTS: its length. SEED: decides about all that is random. FAULTS, LOAD,
-# WRITES: as stress-test.sh has them.
+# WRITES: as stress-test.sh has them. NETWORK=1: QEMU answers (make torture).
 . /lab/prelude.sh
 LASTS=${LASTS-20}
 SEED=${SEED-1}
 FAULTS=${FAULTS-0}
 LOAD=${LOAD-0}
 WRITES=${WRITES-6}
+NETWORK=${NETWORK-}
 
 disk=$(disk scratch) || die "no disk 'scratch'"
 writer() {
@@ -97,18 +98,14 @@ governors() {
 		sleep 0.5
 	done
 }
-writer > /tmp/writer 2>&1 &
-writer=$!
-network > /tmp/network 2>&1 &
-network=$!
-cores=
-: > /tmp/cores
-if [ $THREADS -gt 1 ]; then
-	cores > /tmp/cores 2>&1 &
-	cores=$!
-fi
+pids=
+for i in writer ${NETWORK:+network} $([ $THREADS = 1 ] || echo cores); do
+	$i > /tmp/$i 2>&1 &
+	pids+=" $!"
+done
 governors &
-renice -n 19 -p $writer $network $! > /dev/null
+# the guest has no renice
+perl -e 'setpriority(0, $_, 19) for @ARGV' $pids $!
 (
 	cd /lab/kselftest/cpu-hotplug
 	FAULTS=$FAULTS LOAD=$LOAD WRITES=$WRITES \
@@ -116,8 +113,8 @@ renice -n 19 -p $writer $network $! > /dev/null
 )
 status=$?
 touch /tmp/end
-wait $writer || status=1
-wait $network || status=1
-[ -z "$cores" ] || wait $cores || status=1
-cat /tmp/writer /tmp/network /tmp/cores
+for i in $pids; do
+	wait $i || status=1
+done
+cat /tmp/writer /tmp/network /tmp/cores 2> /dev/null
 [ $status = 0 ] || exit $status
