@@ -10,13 +10,11 @@ import tempfile
 import time
 from contextlib import nullcontext
 
-from . import boot, series
-from .cases import guest_machine    # noqa: F401: of perpatch
+from . import perpatch, series
 from .common import OUT, TOP, LabError, end_group, human, say, start, step, \
     usual
 from .report import Report
 
-JOB_SMT = boot.job("smt")
 # seconds: for compiling single patches, and for the whole run, which shortens
 # the former when everything had to be built first
 PER_PATCH_BUDGET = 15 * 60
@@ -109,6 +107,11 @@ def main(a):
              workers=workers, limit=None if a.full else 2 * WHOLE_BUDGET)
     part("each", "each", budget=max(1, min(PER_PATCH_BUDGET, left(
         CACHED_BUDGET if cached else WHOLE_BUDGET))))
+    missing = [] if a.k else perpatch.unrecorded()
+    if missing:
+        Report.line("no record", "that these tips of parts build and boot, as "
+                    "they are now ('make bisect-check PART=tips'): "
+                    + ", ".join(missing))
     say(f"   tests took {human(time.monotonic() - t0)}")
     return done(sums, a.k)
 

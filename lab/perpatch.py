@@ -9,9 +9,10 @@ import shutil
 import tempfile
 import time
 
-from . import boot, check, kernels, series
+from . import boot, cases, kernels, series
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, digest, git,
                      locked, run, step, write_atomic)
+from .report import Report
 
 
 def compiled_paths(a, b):
@@ -105,11 +106,6 @@ ALONE = {
 }
 
 
-class BisectReport(check.Report):
-    """Goes to out/bisect.ktap."""
-    ktap = "bisect.ktap"
-
-
 def content_key(commit, arch):
     """What a build and boot of a commit depends on, compiler apart: it is the
     same on another machine."""
@@ -186,9 +182,9 @@ def build_and_boot(what, commit, arch):
         img = pathlib.Path(tmp)
         with step(f"build {arch}: {what}", 480):
             compile_commit(commit, [arch], image=img)
-        m = check.guest_machine(arch, smt8=True)
+        m = cases.guest_machine(arch, smt8=True)
         name = re.sub(r"\W+", "-", what)[:50]
-        r = boot.run_job(m, img, check.JOB_SMT, limit=600,
+        r = boot.run_job(m, img, boot.job("smt"), limit=600,
                          name=f"bisect-{name}-{m.name()}")
     if r.status:
         raise LabError(f"the job ended with {r.status}")
@@ -198,7 +194,7 @@ def main(arches, which=""):
     """Build and boot the architectures at these points() of the series. What was
     done is remembered by content, so that a run which was ended goes on."""
     todo = points(which)
-    rep = BisectReport()
+    rep = Report()
     # one architecture after the other: what changes little is built fast
     for arch in arches:
         for i, (what, commit) in enumerate(todo, 1):

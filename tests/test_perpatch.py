@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from conftest import sh
-from lab import check, perpatch, series
+from lab import perpatch, series
 from lab.common import LabError
 
 
@@ -47,7 +47,7 @@ def lines(toy, monkeypatch, tmp_path):
     monkeypatch.setattr(perpatch, "STATE", tmp_path / "bisect.json")
     monkeypatch.setattr(perpatch.kernels, "LINUX", toy.linux)
     monkeypatch.setattr(perpatch.kernels, "compiler", lambda a: "cc")
-    monkeypatch.setattr(check.Report, "finish", lambda self: self.failed)
+    monkeypatch.setattr(perpatch.Report, "finish", lambda self: self.failed)
     series.make_tree(toy.src)
     toy.booted, toy.broken = [], []
 
