@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from conftest import TOP, sh
 from lab import patchcheck, series
 
 
@@ -109,3 +110,19 @@ def test_messages_of_all_patches_are_read(toy):
         "message", "series"] and "01-more/0001-b" in Rep.bad[0]
     assert "same title" in Rep.bad[0] and "the number of" in Rep.bad[0]
     assert "cover letter: 00-fixes, 01-more" in Rep.bad[1]
+
+
+def test_checkpatch_leaves_no_file_of_its_own_here(monkeypatch, tmp_path):
+    where = []
+    monkeypatch.setattr(patchcheck, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(patchcheck.kernels, "tree_of", lambda c: "tree")
+    monkeypatch.setattr(patchcheck.subprocess, "run", lambda *a, **k:
+                        where.append(k["cwd"]) or
+                        subprocess.CompletedProcess(a, 0, "", ""))
+    p = tmp_path / "p.patch"
+    p.write_text("x")
+    patchcheck._checkpatch(p)
+    assert where == [tmp_path / "checkpatch"]
+    monkeypatch.undo()
+    # nor does one that is run by hand come back into git
+    assert sh("git", "check-ignore", ".checkpatch-camelcase.git.", cwd=TOP)
