@@ -271,6 +271,10 @@ def restarts():
                  "hibernation, pm_test processors", "hibernation, pm_test core",
                  "hibernation, test_resume", ALL_ON),
                 freq="acpi", disk=("swap", 1 << 30))
+    for batch in "", " cpuhp.batch=1":
+        yield _case("q35", 4, 1, f"CPU 0 is isolated{batch}", "isolated",
+                    ("a housekeeping CPU stays", "suspend to RAM, pm_test",
+                     ALL_ON), append=f"isolcpus=domain,0-1{batch}")
 
 
 def chunks():

@@ -110,3 +110,17 @@ def test_clones_leave_each_other_their_disks(cache, monkeypatch, capsys, make,
     make("x86_64")
     assert {p.name for p in (cache / "guest").iterdir()} == {
         f"{name}-x86_64-{k}.squashfs" for k in ("mine", "new")}
+
+
+def test_a_release_out_of_step_is_passed_over(capsys):
+    tried = []
+
+    def unpack(suite):
+        tried.append(suite)
+        if suite != "good":
+            raise LabError("mirror sync in progress?")
+    assert guest._first_of(("bad", "good", "newer"), unpack) == "good"
+    assert tried == ["bad", "good"]
+    assert "Debian bad: mirror sync" in capsys.readouterr().err
+    with pytest.raises(LabError, match="mirror sync"):
+        guest._first_of(("bad", "worse"), unpack)

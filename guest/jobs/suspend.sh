@@ -11,29 +11,6 @@ for p in suspend hibernate; do
 done
 cd /sys/power
 
-# The port of the records does not outlive a suspend that QEMU knows nothing
-# of: without its driver meanwhile.
-D=/sys/bus/virtio/drivers/virtio_console
-port=$(cd $D && echo virtio*)
-no_port() {
-	local status p i
-
-	echo $port > $D/unbind
-	"$@"
-	status=$?
-	echo $port > $D/bind
-	for i in $(seq 100); do
-		for p in /sys/class/virtio-ports/*; do
-			[ "$(cat $p/name 2> /dev/null)" = lab ] || continue
-			LAB_PORT=/dev/${p##*/}
-			return $status
-		done
-		sleep 0.1
-	done
-	echo "no port" > /dev/kmsg
-	return 1
-}
-
 # again WHAT: twice with all threads, and with one a core
 again() {
 	no_port again_ "$@"
