@@ -161,7 +161,7 @@ def name_of(report):
     path, _, test = report.nodeid.partition("::")
     stem = pathlib.PurePath(path).stem
     if stem == "test_guest" and "[" in test:
-        return test.partition("[")[2][:-1]
+        return test.partition("[")[2].rpartition("]")[0]
     return f"lab: {stem}: {test.replace('::', ': ')}"
 
 

@@ -75,3 +75,31 @@ def guest_vm(monkeypatch, tmp_path):
         return boot.run_job(vm.topology("q35", 2), tmp_path, "",
                             name="vm", **kw)
     return run_job
+
+
+class Rep:
+    """What a check says: a list of (name, ok)."""
+
+    def __init__(self):
+        self.said = []
+
+    def add(self, name, ok, detail=""):
+        self.said.append((name, bool(ok)))
+
+
+@pytest.fixture
+def gives(monkeypatch, tmp_path):
+    """A function that runs check() of a module which installs and builds
+    nothing, and returns what it says."""
+    def run(module, *args):
+        for name in "install", "need_space":
+            monkeypatch.setattr(module, name, lambda *a: None)
+        monkeypatch.setenv("CPUHP_CACHE", str(tmp_path / "cache"))
+        for name, value in (("build", tmp_path), ("wanted_commit", "c"),
+                            ("checkout", tmp_path)):
+            monkeypatch.setattr(module.kernels, name,
+                                lambda *a, v=value, **kw: v)
+        rep = Rep()
+        module.check(rep, *args)
+        return rep.said
+    return run

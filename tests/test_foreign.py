@@ -4,6 +4,7 @@
 import pytest
 
 from lab import foreign
+from lab.common import LabError
 
 PASSED = "Run /init as init process\r\nlab: booted: 0-7\r\nlab: passed\r\n"
 
@@ -30,3 +31,24 @@ def test_a_boot_that_hangs_is_ended_and_told(monkeypatch, tmp_path):
     monkeypatch.setattr(foreign, "LIMIT", 1)
     bad = foreign.boot_one(f, "Image", "maxcpus=2")
     assert "not done in 1 s" in bad and "booted: 0-7" in bad
+
+
+@pytest.mark.parametrize("why, n", [("", 5), ("a warning", 1)])
+def test_a_kernel_gives_a_result_for_each_boot(gives, monkeypatch, tmp_path,
+                                               why, n):
+    class Build:
+        out = tmp_path / "o"
+
+        def __init__(self, f, src):
+            pass
+
+        def kernel(self):
+            if why:
+                raise LabError(why)
+    monkeypatch.setattr(foreign, "Build", Build)
+    monkeypatch.setattr(foreign, "boot_one",
+                        lambda f, image, x: "no" if "batch" in x else "")
+    said = gives(foreign, foreign.FOREIGN[0])
+    assert len(said) == n and said[0][1] == (not why)
+    assert [x for x, ok in said[1:] if not ok] == [
+        "riscv64-small: CPUs go and come: cpuhp.batch=1"][:n - 1]

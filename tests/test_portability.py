@@ -115,3 +115,12 @@ def test_configurations():
         assert all("=" in x for x in c.options.split())
     assert {"arm64", "arm", "riscv", "mips", "s390", "parisc"} <= {
         c.arch for c in portability.CONFIGS}
+
+
+def test_a_configuration_is_compiled_in_both_trees(gives, monkeypatch):
+    monkeypatch.setattr(portability, "sources", lambda src, base, commit: (
+        {"kernel/cpu.c"}, {"new"}))
+    monkeypatch.setattr(portability, "one", lambda rep, cfg, trees, files,
+                        names: rep.add(f"{cfg.name} {len(trees)} {files}", True))
+    assert gives(portability, portability.CONFIGS[0]) == [
+        ("x86-up 2 {'kernel/cpu.c'}", True)]

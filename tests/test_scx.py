@@ -3,7 +3,7 @@
 
 import pytest
 
-from lab import scx
+from lab import boot, scx
 
 PASSED = """===== START =====
 TEST: hotplug
@@ -30,3 +30,20 @@ def test_both_tests_have_to_pass():
 def test_what_fails(old, new, which):
     assert [n for n, ok, _ in scx.told(PASSED.replace(old, new))
             if not ok] == [which]
+
+
+@pytest.mark.parametrize("breaks", [True, False])
+def test_a_boot_gives_a_result_for_each_test(gives, monkeypatch, breaks):
+    result, jobs = boot.Result(), []
+    result.files["output"], result.status = PASSED.encode(), 0
+
+    def run_job(m, image, job, **kw):
+        jobs.append((m.disks[0][0], job))
+        if breaks:
+            raise boot.BootFailed("the kernel complained", result)
+        return result
+    monkeypatch.setattr(boot, "run_job", run_job)
+    monkeypatch.setattr(scx, "runner", lambda image, tmp: tmp / "runner")
+    said = gives(scx)
+    assert [ok for _, ok in said] == [not breaks, True, True, True]
+    assert jobs[0][0] == "runner" and "-t hotplug" in jobs[0][1]
