@@ -194,6 +194,8 @@ def main(arches, which=""):
     """Build and boot the architectures at these points() of the series. What was
     done is remembered by content, so that a run which was ended goes on."""
     todo = points(which)
+    known = {w for w, _ in (*points(""), *points("tips"))} | {
+        f"{p} alone" for p in ALONE}
     rep = Report()
     # one architecture after the other: what changes little is built fast
     for arch in arches:
@@ -211,6 +213,8 @@ def main(arches, which=""):
                 except LabError as e:
                     entry["result"] = str(e).replace(f"{TOP}/", "")[:300]
             state.setdefault(what, {})[arch] = entry
+            # patches and parts come, go and are renamed
+            state = {w: r for w, r in state.items() if w in known}
             write_atomic(STATE, json.dumps(state, indent=1, sort_keys=True)
                          + "\n")
             rep.add(name + (" (done before)" if done else ""),

@@ -70,11 +70,13 @@ def lines(toy, monkeypatch, tmp_path):
 
 def test_bisect_goes_on_where_it_was_ended(lines, capsys):
     """What was built and booted is not done again; what failed is."""
+    perpatch.STATE.write_text('{"renamed": {"x86_64": {"key": "", "result": ""}}}')
     lines.broken.append("core: Change line 15")
     assert perpatch.main(["x86_64"], "00") == 1
     assert [w for w, _ in lines.booted] == ["core: Change line 5",
                                             "core: Change line 15"]
     state = perpatch.read_state()
+    assert "renamed" not in state
     assert state["core: Change line 15"]["x86_64"]["result"] == "it died"
     lines.broken.clear(), lines.booted.clear()
     assert perpatch.main(["x86_64"], "0") == 0
