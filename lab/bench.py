@@ -335,10 +335,18 @@ def rows(doc):
     return list(out.values())
 
 
-def gains(times):
-    """['69.5x', '4.2x']: how much faster patched is than base and than
-    expedited, of a row's 'ms'; '-' where one is not there, or too short."""
-    new = times.get("patched", (0,))[0]
+def columns(rs):
+    """The treatments of rows, in order: the usual ones, or those of a scenario
+    with kernels of its own."""
+    seen = dict.fromkeys(t for r in rs for t in r["ms"])
+    return TREATMENTS if set(seen) <= set(TREATMENTS) else tuple(seen)
+
+
+def gains(times, last="patched"):
+    """['69.5x', '4.2x']: how much faster the last treatment is than base and
+    than expedited, of a row's 'ms'; '-' where one is not there, or too
+    short."""
+    new = times.get(last, (0,))[0]
     all_ = [times[t][0] / new if new >= .1 and t in times else None
             for t in TREATMENTS[:2]]
     return ["-" if x is None else f"{x:.{1 if x >= 1 else 2}f}x" for x in all_]
@@ -351,28 +359,29 @@ def table(doc):
     if doc.get("report"):
         return mailtables.TABLES[doc["report"]](doc)
     rs = rows(doc)
+    treatments = columns(rs)
     n = max((r["n"] for r in rs), default=0)
     kind = "virtual ms" if "virtual" in doc["clock"] else "ms"
     head = ["machine", "CPUs", "operation"]
     who = {id(r): [r["machine"], str(r["cpus"]), r["op"]] for r in rs}
     out = [f"{doc['title']} ({kind}, median of {n})", "",
-           *record.grid([[*head, *TREATMENTS, "to base", "to exp."]] + [
+           *record.grid([[*head, *treatments, "to base", "to exp."]] + [
                who[id(r)] + [ms(r["ms"].get(t, (None,))[0])
-                             for t in TREATMENTS] + gains(r["ms"])
+                             for t in treatments] + gains(r["ms"], treatments[-1])
                for r in rs])]
-    rest = [who[id(r)] + [ms(r["rest"].get(t)) for t in TREATMENTS]
+    rest = [who[id(r)] + [ms(r["rest"].get(t)) for t in treatments]
             for r in rs if r["rest"]]
     if rest:
         out += ["", "Without waiting for grace periods (one run)", "",
-                *record.grid([[*head, *TREATMENTS]] + rest)]
+                *record.grid([[*head, *treatments]] + rest)]
     # what a scenario counts by itself is more to the point than these
     own = tuple(doc.get("counts", {}))
     cols = ("rebuilds", *own) if own else ("GP", "GP exp", "stops", "rebuilds")
     counted = [who[id(r)] + ["/".join(
-        str(r["counts"].get(t, {}).get(col, "-")) for t in TREATMENTS)
+        str(r["counts"].get(t, {}).get(col, "-")) for t in treatments)
         for col in cols] for r in rs if r["counts"]]
     if counted:
-        out += ["", "Calls per operation: base / expedited / patched", "",
+        out += ["", "Calls per operation: " + " / ".join(treatments), "",
                 *record.grid([[*head, *cols]] + counted)]
     return "\n".join(out) + "\n"
 
