@@ -11,7 +11,7 @@ import time
 import pytest
 
 from lab import (caserecord, cases, check, foreign, guest, kernels, patchcheck,
-                 perpatch, portability, scx)
+                 perpatch, portability, scx, waits)
 from lab.common import ARCHES, LabError, human, say
 from lab.report import left_out
 
@@ -63,6 +63,12 @@ def began(pytestconfig):
 @pytest.mark.patches
 def test_patches(rep):
     patchcheck.check_patches(rep)
+
+
+@pytest.mark.quick
+@pytest.mark.patches
+def test_waits(rep):
+    waits.check(rep)
 
 
 @pytest.mark.quick
