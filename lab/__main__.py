@@ -135,7 +135,9 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Everything that shows what is recorded, and what of that is stale."""
-    from . import bench, caserecord, insns, offcpu, record, scale, torture
+    from . import bench, caserecord, findings, insns, offcpu, record, scale, \
+        torture
+    findings.write()
     _tree(a)
     record.tables((bench, insns, offcpu, scale, torture, caserecord))
 
