@@ -6,6 +6,7 @@ are part of 'make test', the others are 'make machines'."""
 
 import dataclasses
 import itertools
+import math
 import pathlib
 
 from . import boot, judge, vm
@@ -122,7 +123,8 @@ def _counts(m):
     if m.type.startswith("powernv"):
         freq = 1            # schedutil's hooks; a policy is a core
     if m.type == "q35":
-        up = 1              # the MTRRs
+        # the MTRRs, of 16 CPUs in a stop
+        up = math.ceil((m.cpus - m.cpus // m.threads or m.cpus - 1) / 16)
     return {"off": (0, 1 + freq, 1, 1), "on": (0, node + freq, up, 1)}
 
 
@@ -148,8 +150,9 @@ def matrix():
                       levels="off on 2 1 on 4 2 off 4 on",
                       counts={"off": (0, 1, 1, 1), "on": (0, 0, 0, 1)},
                       append="cpufreq.default_governor=performance")
-    for t in 2, 1:
-        yield _matrix("q35", 8, t, f"threads={t}", levels="off on off on")
+    # more than 16 that come together
+    for cpus, t in (8, 2), (20, 1):
+        yield _matrix("q35", cpus, t, f"threads={t}", levels="off on off on")
     yield dataclasses.replace(_case(
         "q35", 8, 2, "", "odd-core",
         ("as booted", "SMT off and on", "lists", "primary threads offline",
@@ -275,6 +278,12 @@ def restarts():
         yield _case("q35", 4, 1, f"CPU 0 is isolated{batch}", "isolated",
                     ("a housekeeping CPU stays", "suspend to RAM, pm_test",
                      ALL_ON), append=f"isolcpus=domain,0-1{batch}")
+    # only the debug profile has CONFIG_NO_HZ_FULL
+    yield dataclasses.replace(_case(
+        "q35", 8, 1, "CPU 0 is nohz_full", "nohz-full",
+        ("housekeeping CPUs go one by one", "housekeeping CPUs go together",
+         "suspend to RAM, pm_test", ALL_ON), append="nohz_full=0-3"),
+        profile="debug")
 
 
 def chunks():
