@@ -14,6 +14,9 @@
  *   labctl wakeup US FILE TEXT  one write(2), and US microseconds after it began
  *                             an event which keeps the machine from suspend
  *   labctl uncached FILE      writes 64 KiB with RWF_DONTCACHE, and fsync(2)
+ *   labctl timer              a timer of the network's, 30 s from now, on the
+ *                             CPU which it runs on; stays there until killed
+ *   labctl cookie PROG ARG... runs it where no other task shares the core
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
  *   labctl poweroff | reboot
@@ -25,15 +28,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/reboot.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -301,6 +309,42 @@ static int do_uncached(const char *path)
 	return 0;
 }
 
+/* Keepalive: on the timer wheel, and may expire on any CPU. Not freezable. */
+static int do_timer(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int server = socket(AF_INET, SOCK_STREAM, 0), on = 1, idle = 30;
+	int client = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(addr);
+
+	if (ioctl(server, SIOCSIFFLAGS, &lo) ||
+	    bind(server, (struct sockaddr *)&addr, len) || listen(server, 1) ||
+	    getsockname(server, (struct sockaddr *)&addr, &len) ||
+	    connect(client, (struct sockaddr *)&addr, len) ||
+	    setsockopt(client, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle)) ||
+	    setsockopt(client, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on))) {
+		perror("timer");
+		return 1;
+	}
+	puts("armed");
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
+static int do_cookie(char **argv)
+{
+	if (prctl(PR_SCHED_CORE, PR_SCHED_CORE_CREATE, 0, 0, 0)) {
+		perror("cookie");
+		return 1;
+	}
+	execvp(argv[0], argv);
+	perror(argv[0]);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *cmd = argc > 1 ? argv[1] : "";
@@ -318,6 +362,10 @@ int main(int argc, char **argv)
 		return do_wakeup(argv[2], argv[3], argv[4]);
 	if (!strcmp(cmd, "uncached") && argc == 3)
 		return do_uncached(argv[2]);
+	if (!strcmp(cmd, "timer") && argc == 2)
+		return do_timer();
+	if (!strcmp(cmd, "cookie") && argc > 2)
+		return do_cookie(argv + 2);
 	if (!strcmp(cmd, "now") && argc == 2)
 		return printf("%lld\n", now()) < 0;
 	if (!strcmp(cmd, "json") && argc > 2 && argc % 2)
@@ -329,7 +377,7 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|gap|lockwait|wakeup|uncached|now|"
-		"json|poweroff|reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|lockwait|wakeup|uncached|"
+		"timer|cookie|now|json|poweroff|reboot\n");
 	return 2;
 }

@@ -277,13 +277,33 @@ def restarts():
     for batch in "", " cpuhp.batch=1":
         yield _case("q35", 4, 1, f"CPU 0 is isolated{batch}", "isolated",
                     ("a housekeeping CPU stays", "suspend to RAM, pm_test",
-                     ALL_ON), append=f"isolcpus=domain,0-1{batch}")
+                     "suspend to RAM, pm_test, timers", ALL_ON),
+                    append=f"isolcpus=domain,0-1{batch}")
     # only the debug profile has CONFIG_NO_HZ_FULL
     yield dataclasses.replace(_case(
         "q35", 8, 1, "CPU 0 is nohz_full", "nohz-full",
         ("housekeeping CPUs go one by one", "housekeeping CPUs go together",
          "suspend to RAM, pm_test", ALL_ON), append="nohz_full=0-3"),
         profile="debug")
+
+
+def sched():
+    """Who runs where, and what was promised to whom, while CPUs go."""
+    yield _case("q35", 8, 1, "SCHED_DEADLINE", "deadline",
+                ("asleep on an offline CPU, no limit",
+                 "no DEADLINE task any more, its CPU offline",
+                 "asleep on isolated CPUs, all offline, no limit",
+                 "no admission while CPUs leave",
+                 "a list is refused, tasks stay", ALL_ON),
+                append="isolcpus=domain,4-7")
+    yield _case("q35", 16, 1, "tasks are spread", "spread",
+                ("a node goes", "every other CPU goes", ALL_ON))
+    yield _case("q35", 8, 1, "many cgroups", "groups",
+                ("many groups", "each CPU sets its run queue offline", ALL_ON))
+    for type_, cpus, t in ("q35", 8, 2), ("pseries", 16, 8):
+        yield _case(type_, cpus, t, "core scheduling", "core",
+                    ("whole cores go and come", "a thread refuses to die",
+                     "a callback of a thread fails", ALL_ON))
 
 
 def chunks():
@@ -386,8 +406,8 @@ def leak(cycles):
 
 QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
 GROUPS = {f.__name__: f for f in (
-    matrix, parameters, sysfs, dlpar, node, restarts, chunks, cpufreq, late,
-    deferred, scarce, few, leak)}
+    matrix, parameters, sysfs, dlpar, node, restarts, chunks, sched, cpufreq,
+    late, deferred, scarce, few, leak)}
 
 
 def table(full="", cycles=""):

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+# SCHED_DEADLINE and CPUs that go offline; the second half of the CPUs is
+# isolated. 7.3.4 divides by zero in the first two: make run CPUS=8 THREADS=1
+# APPEND=isolcpus=domain,4-7
+. /lab/prelude.sh
+I=$((CPUS / 2)) L=$((CPUS - 1))
+LIMIT=/proc/sys/kernel/sched_rt_runtime_us
+read -r limit < $LIMIT
+mkfifo /tmp/go
+
+# deadline PID MS PERIOD: runtime and period in ms
+deadline() {
+	chrt -d -T $(($2 * 1000000)) -D $(($3 * 1000000)) -P $(($3 * 1000000)) \
+		-p 0 $1
+}
+
+# policy PID NAME: what chrt calls it
+policy() {
+	chrt -p $1 | grep -q "policy: $2" || { chrt -p $1; return 1; }
+}
+
+# sleeper CPU LIST: $task sleeps on CPU, and may run on LIST
+sleeper() {
+	taskset -c $1 sleep 1000 &
+	task=$!
+	sleep 0.2
+	taskset -cp $2 $task > /dev/null
+}
+
+no_limit() {
+	local status
+
+	sleeper 1 0-$L
+	put cpu1/online 0 && echo -1 > $LIMIT && deadline $task 10 100
+	status=$?
+	put cpu2/online 0 && put hotplug/online 1,2 && kill $task || return
+	echo $limit > $LIMIT
+	return $status
+}
+
+# most of the runtime is used when it blocks, so it counts until much later
+timer() {
+	exec 3<> /tmp/go
+	taskset -c 1 bash -c 'read -r x <&3
+		until=$((${EPOCHREALTIME/./} + 800000))
+		while [ ${EPOCHREALTIME/./} -lt $until ]; do :; done
+		read -r x <&3' &
+	task=$!
+	sleep 0.2
+	taskset -cp 0-$((I - 1)) $task > /dev/null && deadline $task 1000 4000 &&
+		echo > /tmp/go && sleep 1.2 && chrt -o -p 0 $task || return
+	put cpu1/online 0 || return
+	sleep 4
+	put cpu1/online 1 && kill $task
+}
+
+no_limit_isolated() {
+	sleeper $I $I-$L
+	put hotplug/offline $I-$L && echo -1 > $LIMIT &&
+		deadline $task 10 100 && put cpu1/online 0 || return
+	put hotplug/online all && policy $task SCHED_DEADLINE && kill $task || return
+	echo $limit > $LIMIT
+}
+
+# The last of the isolated CPUs has no time for its hotplug thread. Meanwhile
+# the others are inactive, and nobody may count on the last.
+admission() {
+	local hog write status=0
+
+	sleeper $((L - 1)) $I-$L
+	taskset -c $L chrt -f 50 sh -c 'while :; do :; done' &
+	hog=$!
+	sleep 0.2
+	put hotplug/offline $I-$L &
+	write=$!
+	sleep 0.3
+	kill -0 $write || { echo "the CPUs are gone already"; status=1; }
+	! deadline $task 10 100 || { echo "admitted"; status=1; }
+	wait $write || status=1
+	kill $hog $task
+	all_on && return $status
+}
+
+# What is admitted keeps the last CPU of those it may run on. Those who must
+# stay are never seen inactive: who may run there only, and is woken all the
+# time, stays.
+refused_list() {
+	local i pinned status=0
+
+	sleeper $((L - 1)) $I-$L
+	deadline $task 10 100 || return
+	taskset -c $L bash -c 'while :; do read -r -t 0.001 x <&3; done' &
+	pinned=$!
+	for i in {1..20}; do
+		refused hotplug/offline $I-$L && want 1 $(range $I $L) &&
+			policy $task SCHED_DEADLINE && all_on || return
+		taskset -cp $pinned | grep -q ": $L$" ||
+			{ taskset -cp $pinned; status=1; break; }
+	done
+	kill $pinned $task
+	return $status
+}
+
+[ "$(cat $CPU/isolated)" = $I-$L ] || die "isolated: $(cat $CPU/isolated)"
+result "asleep on an offline CPU, no limit" no_limit
+result "no DEADLINE task any more, its CPU offline" timer
+result "asleep on isolated CPUs, all offline, no limit" no_limit_isolated
+result "no admission while CPUs leave" admission
+result "a list is refused, tasks stay" refused_list
+result "all online at the end" want 1

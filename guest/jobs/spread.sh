@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0
+# Tasks of CPUs that go offline together go where CPUs stay, and not all to one:
+# a task for each CPU, two nodes: make run CPUS=16 THREADS=1
+. /lab/prelude.sh
+H=$((CPUS / 2)) L=$((CPUS - 1))
+E=$T/events/sched/sched_migrate_task
+
+# hogs: $hogs, one on each CPU
+hogs() {
+	local c
+
+	hogs=()
+	for ((c = 0; c < CPUS; c++)); do
+		taskset -c $c sh -c 'while :; do :; done' &
+		hogs+=($!)
+	done
+	sleep 0.5
+	for c in ${hogs[@]}; do
+		taskset -cp 0-$L $c > /dev/null
+	done
+}
+
+# migrations CMD...: how often hogs were migrated by it, and how many were on
+# one CPU at the most: $moves, $most
+migrations() {
+	local c
+
+	for c in ${hogs[@]}; do
+		echo $c $(cut -d ' ' -f 39 /proc/$c/stat)
+	done > /tmp/before
+	echo > $T/trace
+	echo 1 > $E/enable
+	"$@"
+	echo 0 > $E/enable
+	grep -o 'pid=.*' $T/trace | sed 's/[a-z_]*=//g' > /tmp/moves
+	read -r moves most < <(awk '
+		NR == FNR { cpu[$1] = $2; n[$2]++; next }
+		$1 in cpu { n[cpu[$1]]--; cpu[$1] = $4; moves++
+			if (++n[$4] > most) most = n[$4] }
+		END { print moves + 0, most + 0 }' /tmp/before /tmp/moves)
+	emit stats what "$*" moves $moves most $most
+	echo "$*: $moves migrations, at most $most on one CPU" | tee /dev/kmsg
+}
+
+# half LIST: as many CPUs as stay go; nobody is pushed from one to the next
+half() {
+	hogs
+	migrations put hotplug/offline $1
+	kill ${hogs[@]}
+	wait ${hogs[@]} 2> /dev/null
+	all_on && [ $moves -ge $H ] && [ $moves -le $((2 * H)) ] &&
+		[ $most -le $((H * 3 / 4)) ]
+}
+
+result "a node goes" half $H-$L
+result "every other CPU goes" half 1-$L:1/2
+result "all online at the end" want $THREADS
