@@ -37,12 +37,14 @@ control() {
 
 # SMT control ends with the operation in which a CPU fails
 stops() {
-	local c siblings=() chunk state
+	local c siblings=() chunk state n=$BATCH
 
 	for ((c = 0; c < CPUS; c++)); do
 		[ $((c % THREADS)) = 0 ] || siblings+=($c)
 	done
-	chunk=(${siblings[@]:0:BATCH})
+	# nobody is left alone for the second
+	[ $((${#siblings[@]} - 1)) != $n ] || [ $n -le 2 ] || n=$((n - 1))
+	chunk=(${siblings[@]:0:n})
 	state=$(sed -n 's/: sched:active$//p' $CPU/hotplug/states)
 	echo $((state)) > $CPU/cpu${chunk[1]}/hotplug/fail
 	refused smt/control off || return
