@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # SCHED_DEADLINE and CPUs that go offline; the second half of the CPUs is
-# isolated. 7.3.4 divides by zero in the first two: make run CPUS=8 THREADS=1
-# APPEND=isolcpus=domain,4-7
+# isolated. 7.3.4 divides by zero in the first two, and has not got what the last
+# need: make run CPUS=8 THREADS=1 APPEND=isolcpus=domain,4-7
 . /lab/prelude.sh
 I=$((CPUS / 2)) L=$((CPUS - 1))
 LIMIT=/proc/sys/kernel/sched_rt_runtime_us
@@ -27,15 +27,22 @@ sleeper() {
 	taskset -cp $2 $task > /dev/null
 }
 
-no_limit() {
-	local status
+# isolated 0|1: those are in the default root domain, with what is offline
+isolated() {
+	local c
 
+	for c in $(range $I $CPUS); do
+		put cpu$c/online $1 || return
+	done
+}
+
+no_limit() {
 	sleeper 1 0-$L
-	put cpu1/online 0 && echo -1 > $LIMIT && deadline $task 10 100
-	status=$?
-	put cpu2/online 0 && put hotplug/online 1,2 && kill $task || return
+	isolated 0 && put cpu1/online 0 && echo -1 > $LIMIT &&
+		deadline $task 10 100 && put cpu2/online 0 &&
+		put cpu2/online 1 && put cpu1/online 1 && isolated 1 &&
+		policy $task SCHED_DEADLINE && kill $task || return
 	echo $limit > $LIMIT
-	return $status
 }
 
 # most of the runtime is used when it blocks, so it counts until much later
@@ -49,16 +56,16 @@ timer() {
 	sleep 0.2
 	taskset -cp 0-$((I - 1)) $task > /dev/null && deadline $task 1000 4000 &&
 		echo > /tmp/go && sleep 1.2 && chrt -o -p 0 $task || return
-	put cpu1/online 0 || return
+	isolated 0 && put cpu1/online 0 || return
 	sleep 4
-	put cpu1/online 1 && kill $task
+	put cpu1/online 1 && isolated 1 && kill $task
 }
 
 no_limit_isolated() {
 	sleeper $I $I-$L
-	put hotplug/offline $I-$L && echo -1 > $LIMIT &&
-		deadline $task 10 100 && put cpu1/online 0 || return
-	put hotplug/online all && policy $task SCHED_DEADLINE && kill $task || return
+	isolated 0 && echo -1 > $LIMIT && deadline $task 10 100 &&
+		put cpu1/online 0 && put cpu1/online 1 && isolated 1 &&
+		policy $task SCHED_DEADLINE && kill $task || return
 	echo $limit > $LIMIT
 }
 

@@ -25,12 +25,13 @@ on_itself() {
 	echo > $T/trace
 	taskset -cp 0 $$ > /dev/null
 	ns=$(labctl write $CPU/hotplug/offline 1-$L)
+	cp $T/trace /tmp/trace		# which the next line clears
 	echo nop > $T/current_tracer
 	echo > $T/set_ftrace_filter
 	emit stats what "$CGROUPS groups" ns $ns
 	for c in $(range 1 $CPUS); do
-		grep -q "$(printf '\[%03d\].*rq_offline_fair' $c)" $T/trace ||
-			{ grep rq_offline $T/trace; return 1; }
+		grep -q "$(printf '\[%03d\].*rq_offline_fair' $c)" /tmp/trace ||
+			{ grep rq_offline /tmp/trace; return 1; }
 	done
 }
 

@@ -24,7 +24,7 @@ suspend() {
 timers() {
 	local c
 
-	for c in 2 3; do
+	for c in $(range 2 $CPUS); do
 		taskset -c $c labctl timer > /tmp/timer$c &
 		sleep 0.2
 		grep -q armed /tmp/timer$c || return
