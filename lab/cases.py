@@ -274,6 +274,10 @@ def restarts():
                  "hibernation, pm_test processors", "hibernation, pm_test core",
                  "hibernation, test_resume", ALL_ON),
                 freq="acpi", disk=("swap", 1 << 30))
+    yield _case("q35", 8, 2, "suspend cpuhp.batch=2", "suspend",
+                ("suspend to RAM, pm_test",
+                 "suspend to RAM, woken up while CPUs go", ALL_ON),
+                {"BATCH": 2}, append="cpuhp.batch=2")
     for batch in "", " cpuhp.batch=1":
         yield _case("q35", 4, 1, f"CPU 0 is isolated{batch}", "isolated",
                     ("a housekeeping CPU stays", "suspend to RAM, pm_test",
@@ -395,6 +399,14 @@ def few():
                     {"TESTS": " ".join(tests)}, append=append)
 
 
+def tracers():
+    """Tracers with a thread on each CPU."""
+    yield dataclasses.replace(_case(
+        "q35", 8, 2, "tracers", "tracers",
+        ("timerlat", "osnoise", "timerlat of user space", "hwlat", ALL_ON)),
+        profile="debug")
+
+
 def leak(cycles):
     """A thousand cycles."""
     for type_, cpus, t in ("pseries", 8, 4), ("q35", 4, 2):
@@ -407,7 +419,7 @@ def leak(cycles):
 QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, dlpar, node, restarts, chunks, sched, cpufreq,
-    late, deferred, scarce, few, leak)}
+    late, deferred, scarce, few, tracers, leak)}
 
 
 def table(full="", cycles=""):
