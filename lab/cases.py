@@ -321,6 +321,13 @@ def chunks():
                      "a writer of SMT control is killed", "smt-test.sh",
                      "cpulist-test.sh", ALL_ON), {"BATCH": batch},
                     append=f"cpuhp.batch={batch}")
+    # threads do what others may wait for: one by one
+    for p in "threadirqs", "rcutree.use_softirq=0", "thread_backlog_napi":
+        yield _case("q35", 8, 2, p, "batch",
+                    ("a list", "SMT control", "a writer is killed, CPUs come",
+                     "a writer is killed, CPUs go",
+                     "a writer of SMT control is killed", "smt-test.sh",
+                     "cpulist-test.sh", ALL_ON), {"BATCH": 1}, append=p)
 
 
 def cpufreq():

@@ -86,8 +86,9 @@ def plan(seed, n, arch, slow=False, tree03=""):
                  "stat_interval=15", f"shutdown_secs={p['seconds']}"])
         p["append"] = " ".join(f"{what}.{x}" for x in args)
     if tree03 and rng.randrange(2):
-        # with threadirqs CPUs go and come one by one
-        p["tree03"] = tree03.replace("threadirqs ", "")
+        # with these CPUs go and come one by one
+        p["tree03"] = " ".join(x for x in tree03.split() if x not in (
+            "threadirqs", "rcutree.use_softirq=0"))
         p["lists"] = what in KERNEL
     return p
 

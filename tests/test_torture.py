@@ -80,7 +80,8 @@ def test_a_boot_in_which_no_cpu_moved_failed(boots, tmp_path):
 
 
 def test_threadirqs_is_left_out_of_tree03_in_some_boots():
-    plans = [torture.plan(6, n, "x86_64", tree03="a threadirqs b.c=1")
+    plans = [torture.plan(6, n, "x86_64", tree03="a threadirqs "
+                          "rcutree.use_softirq=0 b.c=1")
              for n in range(30)]
     with_it = [p for p in plans if "threadirqs" in p["tree03"]]
     assert 0 < len(with_it) < 30
