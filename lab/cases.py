@@ -384,6 +384,10 @@ def scarce():
     yield _case("q35", 4, 2, "vectors run out", "vectors",
                 ("CPUs go one by one until there is no space", "a list",
                  "SMT off", ALL_ON), options=serial)
+    yield _case("q35", 4, 1, "timers of the HPET", "hpet",
+                ("a channel for each CPU", "a CPU fails to go",
+                 "CPUs go and come", ALL_ON), cpu="Skylake-Server,-arat",
+                options=("-global", "hpet.msi=on", "-global", "hpet.timers=8"))
 
 
 def few():
