@@ -88,8 +88,8 @@ def machines(scenario, cpus=None, arch=None, full=False, accel=""):
                 append = f"{m.get('append', '')} {append}".strip()
                 out.append(vm.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),
-                    accel=how, append=append, idle=m.get("idle", ""),
-                    freq=m.get("freq", ""), boot=name,
+                    accel=how, append=append, cpu=m.get("cpu", ""),
+                    idle=m.get("idle", ""), freq=m.get("freq", ""), boot=name,
                     options=tuple(m.get("options", ()))))
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
@@ -103,6 +103,7 @@ def _ops(scenario, m, variant=""):
     return [op for op in scenario["op"]
             if op.get("machine", m.type) == m.type
             and op.get("boot", m.boot) == m.boot
+            and op.get("cpu", m.cpu) == m.cpu
             and (not variant or op.get("variant", variant) == variant)]
 
 

@@ -211,6 +211,15 @@ def sysfs():
                         together=f"sysfs {type_} {cpu}")
 
 
+def shared():
+    """CPUs that wait let others run which share their processor, as with icount
+    all do. TCG takes it for a yield how POWER9 waits, but not how POWER10."""
+    ref = {}
+    for cpu in "power9", "power10":
+        yield _case("pseries", 32, 8, f"{cpu} shared", "smt", cpu=cpu,
+                    judge=judge.as_fast(ref), together="shared")
+
+
 def node():
     """A node without memory, and without CPUs until one is plugged in. Not on
     q35: Linux has no hot-added CPUs there without KVM."""
@@ -429,8 +438,8 @@ def leak(cycles):
 
 QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
 GROUPS = {f.__name__: f for f in (
-    matrix, parameters, sysfs, dlpar, node, restarts, chunks, sched, cpufreq,
-    late, deferred, scarce, few, tracers, leak)}
+    matrix, parameters, sysfs, shared, dlpar, node, restarts, chunks, sched,
+    cpufreq, late, deferred, scarce, few, tracers, leak)}
 
 
 def table(full="", cycles=""):

@@ -128,6 +128,21 @@ def same(ref):
     return judge
 
 
+def as_fast(ref, factor=2):
+    """Compares the times of SMT off and on, the medians, with those of another
+    case, which was given the same dict."""
+    def judge(m, r):
+        out = []
+        for op in "off", "on":
+            ns = sorted(int(s["ns"]) for s in r.of("sample") if s["op"] == op)
+            got = ns[len(ns) // 2] if ns else 0
+            less, more = sorted((got, ref.setdefault(op, got)))
+            out.append((f"SMT {op} takes as long", 0 < more <= factor * less,
+                        f"{less / 1e6:.1f} and {more / 1e6:.1f} ms"))
+        return out
+    return judge
+
+
 def grown(m, r):
     """Whether the cycles of the job leak cost memory."""
     name = "memory is as it was"

@@ -89,6 +89,7 @@ class Machine:
     def name(self):
         """'pseries-32' or 'q35-16-mttcg'."""
         extra = "" if self.accel == "icount" else f"-{self.accel}"
+        extra += f"-{self.cpu}" if self.cpu else ""
         extra += f"-{self.idle}" if self.idle else ""
         extra += "-cpufreq" if self.freq else ""
         if self.boot:

@@ -191,6 +191,19 @@ def test_memory_that_grows(monkeypatch):
     assert bad(monkeypatch, c, result(checks)) == ["memory is as it was"]
 
 
+def test_times_are_compared():
+    compare = judge.as_fast({})
+
+    def failed(off, on):
+        r = result(sample=[{"op": op, "ns": str(ns)} for op, ns in
+                           (("off", off), ("on", on))])
+        return [ok for _, ok, _ in compare(None, r)]
+    assert failed(100, 50) == [True, True]
+    assert failed(199, 24) == [True, False]
+    assert failed(201, 25) == [False, True]
+    assert [ok for _, ok, _ in judge.as_fast({})(None, result())] == [False] * 2
+
+
 def test_sysfs_is_compared():
     compare = judge.same({})
 

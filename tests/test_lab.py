@@ -139,6 +139,17 @@ def test_every_scenario_loads_and_fits():
             assert m.boot or "labctl" in bench.job_text(s, m, "base")
 
 
+def test_operations_of_a_cpu_model():
+    s = bench.load("shared")
+    nine, ten = bench.machines(s, cpus=32)
+    assert (nine.model(), ten.model()) == ("power9", "power10")
+    assert nine.name() != ten.name()
+    for m, mine, other in (nine, "POWER9", "POWER10"), (ten, "POWER10",
+                                                        "POWER9"):
+        text = bench.job_text(s, m, "base")
+        assert f"off, {mine}'" in text and f", {other}'" not in text
+
+
 def test_fresh_scenario_boots_for_each_sample():
     s = bench.load("maxcpus")
     full, few, two = bench.machines(s)
