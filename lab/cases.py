@@ -237,7 +237,8 @@ def dlpar():
     """Cores that come and go."""
     yield _case("pseries", 32, 8, "DLPAR", "dlpar",
                 ("remove and add", "remove and add, SMT 1",
-                 "remove and add, SMT 2", ALL_ON), counts=_counts)
+                 "remove and add, SMT 2", "a core with a running thread stays",
+                 ALL_ON), counts=_counts)
     # not with icount: unplugged by its own hypercall, the thread of all CPUs
     # would have to wait for itself, and QEMU aborts
     loops, on = 12, ("SMT on", ALL_ON)
@@ -352,14 +353,23 @@ def cpufreq():
 def late():
     """CPUs that do not come alive in time at boot. In host time: they spin."""
     alive = Splats("failed to report alive state")
-    for type_, cpus, t, which in (("q35", 8, 2, "3"), ("pseries", 8, 4, "3"),
-                                  ("q35", 4, 2, "1 2 3")):
+    # given up after 10 s: half a second before it comes, and a second after
+    # it came and before it could say so
+    for type_, cpus, t, which, what, delay, race in (
+            ("q35", 8, 2, "3", "", 30, 0), ("q35", 4, 2, "1 2 3", "", 30, 0),
+            ("pseries", 8, 4, "3", "", 30, 0),
+            ("powernv10", 4, 2, "3", "", 30, 0),
+            ("pseries", 8, 4, "3", ", comes while given up", 10.5, 2),
+            ("pseries", 8, 4, "3", ", given up while it comes", 9, 2)):
         one = f" cpuhp.ap_delay_cpu={which}" if " " not in which else ""
-        yield _case(type_, cpus, t, f"late {which.replace(' ', ',')}", "late",
-                    ("the others came", "given up together", "they come later",
-                     *["15 s are not too long"] * (type_ == "pseries")),
+        ppc = type_ != "q35"
+        yield _case(type_, cpus, t, f"late {which.replace(' ', ',')}{what}",
+                    "late", ("the others came", "given up together",
+                             *["they die"] * ppc, "they come later",
+                             *["15 s are not too long"] * ppc),
                     {"LATE": which}, splats=alive, accel="mttcg",
-                    append=f"cpuhp.ap_delay_us=30000000{one}")
+                    append=f"cpuhp.ap_delay_us={delay * 1e6:.0f} "
+                    f"cpuhp.race_delay_us={race * 1e6:.0f}{one}")
     yield _case("q35", 12, 1, "started again while they are late", "late-again",
                 ("started while they are late, round 1",
                  "started while they are late, round 2", ALL_ON), splats=alive,

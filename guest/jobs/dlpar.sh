@@ -33,9 +33,24 @@ level() {
 		want $THREADS
 }
 
+# One that was kicked and not released runs, until it is given up. It must not be
+# taken from below Linux, nor does the core lose the others.
+running() {
+	local c=$((THREADS + 1)) kick=$(
+		sed -n 's/^ *\([0-9]*\): cpu:kick_ap$/\1/p' $CPU/hotplug/states)
+
+	put hotplug/offline $c && put cpu$c/hotplug/target $kick || return
+	! echo "cpu remove index 0x$core" > /sys/kernel/dlpar ||
+		{ echo "removed while CPU $c runs"; return 1; }
+	dmesg | grep "CPUs $c of .* run" && want $THREADS $c &&
+		put cpu$c/hotplug/target 0 || return
+	put cpu$c/online 1 && cycle $THREADS
+}
+
 result "remove and add" cycle $THREADS
 result "remove and add, SMT 1" level 1
 result "remove and add, SMT 2" level 2
+result "a core with a running thread stays" running
 counted off - eval 'echo "cpu remove index 0x$core" > /sys/kernel/dlpar'
 counted on - eval 'echo "cpu add index 0x$core" > /sys/kernel/dlpar'
 result "all online at the end" want $THREADS

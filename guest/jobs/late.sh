@@ -19,10 +19,26 @@ together() {
 			      exit NR != n || last - first > 12 }'
 }
 
-# they wait by now, and answer another kick
+# where they can they stop when they come, and are seen dead a second later
+died() {
+	local c i
+
+	for c in $LATE; do
+		for i in $(seq 45); do
+			! dmesg | grep -q "CPU$c was given up, and is dead" ||
+				continue 2
+			sleep 1
+		done
+		echo "CPU $c runs"
+		return 1
+	done
+}
+
+# they are dead or wait by now, and answer another kick
 later() {
-	sleep 25
+	[ $(uname -m) = ppc64le ] || sleep 25
 	echo 0 > $PARAM/ap_delay_us
+	echo 0 > $PARAM/race_delay_us
 	all_on && put hotplug/offline 1-$((CPUS - 1)) && all_on
 }
 
@@ -37,5 +53,6 @@ patient() {
 
 result "the others came" given_up
 result "given up together" together
+[ $(uname -m) != ppc64le ] || result "they die" died
 result "they come later" later
 [ $(uname -m) != ppc64le ] || result "15 s are not too long" patient
