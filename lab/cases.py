@@ -109,6 +109,8 @@ def _matrix(type_, cpus, threads, what="", *, counts=None, levels="off on",
                ALL_ON]
     if threads == 1:
         results[1:3] = ["no SMT"]
+    if kw.get("intc") == "xics":
+        results.append("one walk of the interrupts")
     return _case(type_, cpus, threads, what, "matrix", results,
                  {"LEVELS": levels, **given}, counts=counts or _counts, **kw)
 

@@ -99,6 +99,28 @@ system_count() {
 		all_on && counted_right
 }
 
+# firmware_calls LIST: how often CPUs that go offline ask it where an interrupt
+# goes. Not by the function's entry: ftrace is off for them.
+firmware_calls() {
+	local n
+
+	echo 'p:get_server ics_rtas_get_server+0x20' > $T/kprobe_events &&
+		echo 1 > $T/events/kprobes/get_server/enable &&
+		put hotplug/offline $1 || return
+	n=$(awk '$1 == "get_server" { print $2 }' $T/kprobe_profile)
+	echo 0 > $T/events/kprobes/get_server/enable
+	echo > $T/kprobe_events
+	all_on > /dev/null && echo $n
+}
+
+one_walk() {
+	local one all
+
+	one=$(firmware_calls 1) && all=$(firmware_calls 1-$((CPUS - 1))) || return
+	echo "$one calls for one CPU, $all for the others together"
+	[ "$one" -gt 0 ] && [ "$one" = "$all" ]
+}
+
 # msr CPU NUMBER: as hexadecimal digits
 msr() { od -A n -t x8 -j 0x$2 -N 8 /dev/cpu/$1/msr | tr -d ' '; }
 
@@ -160,6 +182,7 @@ ppc64le)
 *)
 	result "memory types" same_memory_types ;;
 esac
+[ "$INTC" != XICS ] || result "one walk of the interrupts" one_walk
 if [ $THREADS != 1 ]; then
 	counted off - labctl write $CPU/smt/control off
 	counted on - labctl write $CPU/smt/control on
