@@ -92,6 +92,21 @@ next_kernel() {
 	second="$(sed 's/crashkernel=[^ ]*//' /proc/cmdline) lab.second"
 }
 
+# second_core: the DRC index of the second core of pseries
+second_core() {
+	local c
+
+	for c in /proc/device-tree/cpus/PowerPC*; do
+		echo $((16#${c##*@})) \
+			$(od -An -tx1 $c/ibm,my-drc-index | tr -d ' \n')
+	done | sort -n | sed -n '2s/.* //p'
+}
+
+# dlpar add|remove: the core with DRC index $core
+dlpar() {
+	put ../../../kernel/dlpar "cpu $1 index 0x$core"
+}
+
 all_on() {
 	put hotplug/online all && want $THREADS
 }

@@ -5,6 +5,7 @@ rcu_expedited=1 and patched; the table, JSON and plot of a run."""
 import io
 import json
 import os
+import pathlib
 import shlex
 import statistics
 import threading
@@ -86,11 +87,14 @@ def machines(scenario, cpus=None, arch=None, full=False, accel=""):
                 if name in m.get("without", ()):
                     continue
                 append = f"{m.get('append', '')} {append}".strip()
-                out.append(vm.topology(
+                one = vm.topology(
                     m["type"], n, m.get("threads", 0), m.get("nodes", 0),
                     accel=how, append=append, cpu=m.get("cpu", ""),
                     idle=m.get("idle", ""), freq=m.get("freq", ""), boot=name,
-                    options=tuple(m.get("options", ()))))
+                    options=tuple(m.get("options", ())))
+                for serial, path in m.get("disks", {}).items():
+                    one = one.with_disk(serial, pathlib.Path(path))
+                out.append(one)
     if not out:
         raise LabError(f"scenario {scenario['name']} has no machine for "
                        f"ARCH={arch}")

@@ -278,6 +278,13 @@ def restarts():
                          if type_ == "q35" else "maxcpus=1"},
                         append="crashkernel=512M", disk=("next", KERNEL),
                         splats=Splats(crash=True), **slow.get(type_, {}))
+    yield _case("pseries", 8, 4, "crash of a core that was added", "crash",
+                ("SMT off and on copy no core",
+                 "a core that is added is copied once", "SMT again",
+                 "it goes and comes", "the crash kernel is up",
+                 "it has a dump", "it has all cores in its device tree"),
+                {"PLUG": 1}, append="crashkernel=512M", disk=("next", KERNEL),
+                splats=Splats(crash=True))
     yield _case("q35", 8, 2, "suspend", "suspend",
                 ("suspend to idle, pm_test", "suspend-test.sh",
                  "suspend to RAM, pm_test",
@@ -320,6 +327,26 @@ def sched():
         yield _case(type_, cpus, t, "core scheduling", "core",
                     ("whole cores go and come", "a thread refuses to die",
                      "a callback of a thread fails", ALL_ON))
+
+
+def migration():
+    """A partition that suspends to be migrated: each CPU that is not stopped
+    has to join, so it must not begin where one runs and is not online."""
+    every = ("all CPUs join", "SMT off", "a parked CPU is noticed",
+             "SMT switched meanwhile", ALL_ON)
+    late = "cpuhp.ap_delay_us=30000000 cpuhp.ap_delay_cpu=3"
+    threads = {"accel": "mttcg"}
+    for what, first, given, kw in (
+            ("", (), {}, {}),
+            (", host time", (), {}, threads),
+            (" after kexec", ("CPUs that kexec left are noticed",),
+             {"KEXEC": 1}, {"disk": ("next", KERNEL), **threads}),
+            # which spins all the time
+            (", a late CPU", ("a late CPU is noticed",), {"LATE": 3},
+             {"append": late, **threads,
+              "splats": Splats("failed to report alive state")})):
+        yield _case("pseries", 8, 4, f"migration{what}", "migrate",
+                    (*first, *every), given, host=judge.wake, **kw)
 
 
 def chunks():
@@ -450,8 +477,8 @@ def leak(cycles):
 
 QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
 GROUPS = {f.__name__: f for f in (
-    matrix, parameters, sysfs, shared, dlpar, node, restarts, chunks, sched,
-    cpufreq, late, deferred, scarce, few, tracers, leak)}
+    matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,
+    chunks, sched, cpufreq, late, deferred, scarce, few, tracers, leak)}
 
 
 def table(full="", cycles=""):

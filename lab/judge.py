@@ -215,6 +215,14 @@ def plug_node(q, records):
         _add(q, core, "new")
 
 
+def wake(q, records):
+    """Of the job migrate: the guest is woken up whenever it is suspended."""
+    while not any(r["t"] in ("done", "error", "end") for r in records()):
+        if q.execute("query-status")["status"] == "suspended":
+            q.execute("system_wakeup")
+        time.sleep(.05)
+
+
 def machine_check(q, records):
     """Of the job machine-check: an uncorrected error of CPU 0, which need not
     be acted on. QEMU ends the guest if a CPU can't take it."""

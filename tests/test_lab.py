@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Scenarios and their tables."""
 
+import pathlib
 
 import pytest
 
@@ -148,6 +149,11 @@ def test_operations_of_a_cpu_model():
                                                         "POWER9"):
         text = bench.job_text(s, m, "base")
         assert f"off, {mine}'" in text and f", {other}'" not in text
+
+
+def test_a_machine_of_a_scenario_may_have_disks():
+    m, = bench.machines(bench.load("kdump"))
+    assert m.disks == (("next", pathlib.Path("kernel"), ""),)
 
 
 def test_fresh_scenario_boots_for_each_sample():

@@ -3,18 +3,8 @@
 # the second core leaves the kernel, not QEMU.
 . /lab/prelude.sh
 
-index() {
-	od -An -tx1 $1/ibm,my-drc-index | tr -d ' \n'
-}
-core=$(for c in /proc/device-tree/cpus/PowerPC*; do
-	echo $((16#${c##*@})) $(index $c)
-done | sort -n | sed -n 2p | cut -d' ' -f2)
+core=$(second_core)
 second=$(range $THREADS $((2 * THREADS)))
-
-dlpar() {
-	echo "cpu $1 index 0x$core" > /sys/kernel/dlpar ||
-		{ echo "cpu $1"; return 1; }
-}
 
 cycle() {
 	local i
