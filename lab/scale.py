@@ -185,6 +185,15 @@ def power9(p9, rows, way):
             "predicted": gps * gp + p9[f"{way}_expedited_s"]}
 
 
+def ppc64(hw, rows, way):
+    """The 2026 mail: what each grace period that the lab counts would have to
+    cost, and all the rest for each CPU, a rebuild of the domains among it."""
+    gps = at(rows, hw["going"])["GP"]
+    rest = hw[f"{way}_expedited_s"]
+    return {"GPs": gps, "GP": (hw[f"{way}_s"] - rest) / gps,
+            "rest": rest / hw["going"]}
+
+
 def model(doc, hw, b):
     """Everything that the report says, as a dict."""
     fits = fit(doc)
@@ -211,7 +220,9 @@ def model(doc, hw, b):
             "traced": {"rebuild": p10["traced_build_sched_domains_s"],
                        "files": p10["traced_update_debugfs_s"]},
             "power9": {way: power9(hw["power9"], like[f"SMT {way}", "base"],
-                                   way) for way in ("off", "on")}}
+                                   way) for way in ("off", "on")},
+            "ppc64": {way: ppc64(hw["ppc64"], like[f"SMT {way}", "base"], way)
+                      for way in ("off", "on")}}
 
 
 # ---- output -------------------------------------------------------------
@@ -297,6 +308,12 @@ def scale_text(m):
         out.append(f"{way:<4}{x['GPs']:.0f} GPs of {human(x['GP'])} and the "
                    f"expedited total: {human(x['predicted'])}; measured "
                    f"{human(x['measured'])}{': MISSED' if bad else ''}")
+    out += ["", "PPC64 of 2026-01, 350 of 400 CPUs, GPs as counted here", ""]
+    for way, x in m["ppc64"].items():
+        bad = x["GP"] > 1.25 * m["ppc64"]["off"]["GP"]
+        out.append(f"{way:<4}{x['GPs']:.0f} GPs would be of {human(x['GP'])}; "
+                   f"all else {human(x['rest'])} for each CPU"
+                   f"{': MISSED' if bad else ''}")
     return out
 
 

@@ -111,6 +111,15 @@ def test_the_hour_adds_up():
     assert each - none == pytest.approx(1680 * m["unit"]["rebuild"][0])
 
 
+def test_grace_periods_that_the_lab_does_not_count():
+    off, on = scale.model(doc(), HW, BOUNDS)["ppc64"].values()
+    assert (off["GPs"], on["GPs"]) == (701, 351)
+    assert off["GP"] == pytest.approx(.102, .01)
+    assert on["GP"] == pytest.approx(.414, .01)
+    last = scale.scale_text(scale.model(doc(), HW, BOUNDS))[-2:]
+    assert ["MISSED" in x for x in last] == [False, True]
+
+
 @pytest.mark.parametrize("text,error", [
     (None, "no smt.json; .*RECORD=1 make bench"),
     ("{", "smt.json is damaged"), ("[]", "damaged"), ('{"runs": []}',
@@ -126,5 +135,5 @@ def test_results_that_do_not_do(monkeypatch, tmp_path, text, error):
 
 
 def test_every_unit_cost_names_its_mail():
-    for name in ("power10", "power9", "large", "x86"):
+    for name in ("power10", "power9", "ppc64", "large", "x86"):
         assert HW[name]["mail"] in HW["mail"]
