@@ -88,7 +88,7 @@ admission() {
 	all_on && return $status
 }
 
-# What is admitted keeps the last CPU of those it may run on. Those who must
+# What is admitted keeps the first CPU of those it may run on. Those who must
 # stay are never seen inactive: who may run there only, and is woken all the
 # time, stays.
 refused_list() {
@@ -96,12 +96,12 @@ refused_list() {
 
 	sleeper $((L - 1)) $I-$L
 	deadline $task 10 100 || return
-	taskset -c $L bash -c 'while :; do read -r -t 0.001 x <&3; done' &
+	taskset -c $I bash -c 'while :; do read -r -t 0.001 x <&3; done' &
 	pinned=$!
 	for i in {1..20}; do
-		refused hotplug/offline $I-$L && want 1 $(range $I $L) &&
+		refused hotplug/offline $I-$L && want 1 $(seq $((I + 1)) $L) &&
 			policy $task SCHED_DEADLINE && all_on || return
-		taskset -cp $pinned | grep -q ": $L$" ||
+		taskset -cp $pinned | grep -q ": $I$" ||
 			{ taskset -cp $pinned; status=1; break; }
 	done
 	kill $pinned $task
