@@ -79,6 +79,12 @@ result() {
 	fi
 }
 
+# state_of NAME: the number of a hotplug state
+state_of() {
+	sed -n "s,^ *\([0-9]*\): $1\$,\1,p" $CPU/hotplug/states | grep . ||
+		die "no state $1"
+}
+
 # range A B: the CPUs from A on, before B
 range() { seq $1 $(($2 - 1)); }
 

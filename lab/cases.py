@@ -323,7 +323,7 @@ def sched():
                 ("a node goes", "every other CPU goes", ALL_ON))
     yield _case("q35", 8, 1, "many cgroups", "groups",
                 ("many groups", "each CPU sets its run queue offline", ALL_ON))
-    for type_, cpus, t in ("q35", 8, 2), ("pseries", 16, 8):
+    for type_, cpus, t in ("q35", 8, 2), ("pseries", 32, 8):
         yield _case(type_, cpus, t, "core scheduling", "core",
                     ("whole cores go and come", "a thread refuses to die",
                      "a callback of a thread fails", ALL_ON))

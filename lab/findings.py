@@ -37,6 +37,9 @@ def read(path=SOURCE):
             if bool(row[3]) == (row[2] == "TODO"):
                 raise LabError(f"{path}: {row[0]}, {row[2]}: 'where' is "
                                "needed, but not for TODO")
+            if not out:
+                raise LabError(f"{path}: {row[0]}: a heading is needed before "
+                               "the first row")
             if row[0] in (x[0] for x in out[-1][1]):
                 raise LabError(f"{path}: {row[0]} is there twice")
             out[-1][1].append(row)

@@ -13,6 +13,12 @@ from .common import LINUX, TOP, LabError, cache_dir, digest, step, write_atomic
 
 TABLE = TOP / "lab" / "waits.toml"
 WORDS = ("once", "group", "each", "own", "use", "error", "never")
+LISTS = ("names", "to", "what", "callbacks")
+
+
+def _words(x):
+    """Whether it is a list of words, and not empty."""
+    return isinstance(x, list) and x and all(isinstance(y, str) for y in x)
 
 
 def read_table(path=TABLE):
@@ -24,9 +30,12 @@ def read_table(path=TABLE):
     seen = set()
     for kind, keys in (("opaque", "names why"), ("calls", "by to"),
                        ("verdict", "what by callbacks word why")):
-        for row in t.get(kind, ()):
-            if set(row) != set(keys.split()) or not all(row.values()):
-                raise LabError(f"{path}: [[{kind}]] {row}: it needs {keys}")
+        for row in t.setdefault(kind, []):
+            if not isinstance(row, dict) or set(row) != set(keys.split()) \
+                    or not all(_words(row[k]) if k in LISTS else row[k]
+                               for k in row):
+                raise LabError(f"{path}: [[{kind}]] {row}: it needs {keys}; "
+                               f"{', '.join(LISTS)} are lists of names")
             if kind != "verdict":
                 continue
             if row["word"] not in WORDS:
@@ -37,6 +46,8 @@ def read_table(path=TABLE):
                     raise LabError(f"{path}: {what} in {row['by']} is there "
                                    "twice")
                 seen.add((what, row["by"]))
+    if not _words(t.get("waits")):
+        raise LabError(f"{path}: 'waits' is to be a list of names")
     return t
 
 

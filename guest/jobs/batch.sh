@@ -46,7 +46,7 @@ stops() {
 	# nobody is left alone for the second
 	[ $((${#siblings[@]} - 1)) != $n ] || [ $n -le 2 ] || n=$((n - 1))
 	chunk=(${siblings[@]:0:n})
-	state=$(sed -n 's/: sched:active$//p' $CPU/hotplug/states)
+	state=$(state_of sched:active)
 	echo $((state)) > $CPU/cpu${chunk[1]}/hotplug/fail
 	refused smt/control off || return
 	[ "$(cat $CPU/smt/control)" = on ] || return

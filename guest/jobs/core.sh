@@ -22,7 +22,7 @@ stays() {
 refusing() {
 	local c
 
-	for c in $(range $THREADS $((3 * THREADS))); do
+	for c in $(range $THREADS $((2 * THREADS + 2))); do
 		stays $c && sleep 0.1 && all_on && sleep 0.1 || return
 	done
 }
@@ -31,8 +31,8 @@ refusing() {
 failing() {
 	local c state
 
-	for state in $(awk '/sched:active|workqueue:online|smpboot/ {
-			sub(":", "", $1); print $1 }' $CPU/hotplug/states); do
+	for state in sched:active workqueue:online smpboot/threads:online; do
+		state=$(state_of $state)
 		for c in $THREADS $((THREADS + 1)); do
 			echo $state > $CPU/cpu$c/hotplug/fail || return
 			refused hotplug/offline $THREADS-$L &&

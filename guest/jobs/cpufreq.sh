@@ -73,7 +73,7 @@ sent_back() {
 	local s state c=$((CPUS - 2))
 
 	for s in cpufreq workqueue; do
-		state=$(sed -n "s/: $s:online$//p" $CPU/hotplug/states)
+		state=$(state_of $s:online)
 		for c in 2 $((CPUS - 2)); do
 			echo $((state)) > $CPU/cpu$c/hotplug/fail || return
 			refused hotplug/offline 1-$((CPUS - 2)) && governed &&

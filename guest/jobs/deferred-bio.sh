@@ -10,7 +10,7 @@ sysfs=/sys/block/${disk##*/}
 # not a managed interrupt, and who gets it completes the request
 pci=$(readlink -f $sysfs/device/..)
 echo 0 > $sysfs/queue/rq_affinity || die "no rq_affinity"
-state=$(sed -n 's,^ *\([0-9]*\): workqueue:online$,\1,p' $CPU/hotplug/states)
+state=$(state_of workqueue:online)
 interrupts() {
 	awk -v irq=$(cat $pci/irq): -v n=$((LAST + 2)) \
 		'$1 == irq { print $n }' /proc/interrupts

@@ -26,9 +26,9 @@ level() {
 # One that was kicked and not released runs, until it is given up. It must not be
 # taken from below Linux, nor does the core lose the others.
 running() {
-	local c=$((THREADS + 1)) kick=$(
-		sed -n 's/^ *\([0-9]*\): cpu:kick_ap$/\1/p' $CPU/hotplug/states)
+	local c=$((THREADS + 1)) kick
 
+	kick=$(state_of cpu:kick_ap)
 	put hotplug/offline $c && put cpu$c/hotplug/target $kick || return
 	! echo "cpu remove index 0x$core" > /sys/kernel/dlpar ||
 		{ echo "removed while CPU $c runs"; return 1; }

@@ -20,7 +20,7 @@ channels() {
 sent_back() {
 	local state last=$((CPUS - 1))
 
-	state=$(sed -n 's/: workqueue:online$//p' $CPU/hotplug/states)
+	state=$(state_of workqueue:online)
 	put cpu$last/online 0 && channels &&
 		echo $((state)) > $CPU/cpu1/hotplug/fail || return
 	refused cpu1/online 0 && channels && all_on && channels

@@ -51,7 +51,7 @@ smt_off() {
 parked() {
 	local last=cpu$((CPUS - 1)) state
 
-	state=$(sed -n 's/^ *\([0-9]*\): cpu:kick_ap$/\1/p' $CPU/hotplug/states)
+	state=$(state_of cpu:kick_ap)
 	put $last/online 0 && put $last/hotplug/target $state &&
 		busy ${last#cpu} && put $last/online 1 && want $THREADS &&
 		migrate

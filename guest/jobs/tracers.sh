@@ -27,7 +27,7 @@ sampled() {
 sent_back() {
 	local state c=$((CPUS - 1))
 
-	state=$(sed -n 's/: workqueue:online$//p' $CPU/hotplug/states)
+	state=$(state_of workqueue:online)
 	echo $((state)) > $CPU/cpu$c/hotplug/fail || return
 	refused smt/control off && all_on && sampled $1
 }
@@ -63,20 +63,20 @@ follow() {
 
 # its threads are somebody else's: the kernel starts none
 of_user_space() {
-	local n
+	local n status=0
 
-	echo NO_OSNOISE_WORKLOAD > osnoise/options
-	echo timerlat > current_tracer
+	echo NO_OSNOISE_WORKLOAD > osnoise/options &&
+		echo timerlat > current_tracer &&
+		[ "$(cat current_tracer)" = timerlat ] || return
 	for n in off on; do
-		put smt/control $n || break
+		put smt/control $n || status=1
 		sleep 1
 	done
-	cat /proc/[0-9]*/comm 2> /dev/null | grep '^timerlat/'
-	n=$?
+	! cat /proc/[0-9]*/comm 2> /dev/null | grep '^timerlat/' || status=1
 	# warns if there was one
 	echo nop > current_tracer
 	echo OSNOISE_WORKLOAD > osnoise/options
-	[ $n = 1 ]
+	return $status
 }
 
 result "timerlat" follow timerlat timerlat
