@@ -7,6 +7,7 @@ I=$((CPUS / 2)) L=$((CPUS - 1))
 LIMIT=/proc/sys/kernel/sched_rt_runtime_us
 read -r limit < $LIMIT
 mkfifo /tmp/go
+exec 3<> /tmp/go
 
 # deadline PID MS PERIOD: runtime and period in ms
 deadline() {
@@ -47,7 +48,6 @@ no_limit() {
 
 # most of the runtime is used when it blocks, so it counts until much later
 timer() {
-	exec 3<> /tmp/go
 	taskset -c 1 bash -c 'read -r x <&3
 		until=$((${EPOCHREALTIME/./} + 800000))
 		while [ ${EPOCHREALTIME/./} -lt $until ]; do :; done

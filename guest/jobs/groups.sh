@@ -18,16 +18,18 @@ many() {
 # The trace does not tell whose run queue is set offline. CPU 0 does it for all
 # that stay, when it rebuilds the domains; others do it for themselves only.
 on_itself() {
-	local c ns
+	local c ns status
 
 	echo rq_offline_fair > $T/set_ftrace_filter || return
 	echo function > $T/current_tracer
 	echo > $T/trace
 	taskset -cp 0 $$ > /dev/null
 	ns=$(labctl write $CPU/hotplug/offline 1-$L)
+	status=$?
 	cp $T/trace /tmp/trace		# which the next line clears
 	echo nop > $T/current_tracer
 	echo > $T/set_ftrace_filter
+	[ $status = 0 ] || { echo "the write failed"; return 1; }
 	emit stats what "$CGROUPS groups" ns $ns
 	for c in $(range 1 $CPUS); do
 		grep -q "$(printf '\[%03d\].*rq_offline_fair' $c)" /tmp/trace ||
