@@ -42,8 +42,7 @@ no_limit() {
 	isolated 0 && put cpu1/online 0 && echo -1 > $LIMIT &&
 		deadline $task 10 100 && put cpu2/online 0 &&
 		put cpu2/online 1 && put cpu1/online 1 && isolated 1 &&
-		policy $task SCHED_DEADLINE && kill $task || return
-	echo $limit > $LIMIT
+		policy $task SCHED_DEADLINE
 }
 
 # most of the runtime is used when it blocks, so it counts until much later
@@ -58,41 +57,37 @@ timer() {
 		echo > /tmp/go && sleep 1.2 && chrt -o -p 0 $task || return
 	isolated 0 && put cpu1/online 0 || return
 	sleep 4
-	put cpu1/online 1 && isolated 1 && kill $task
+	put cpu1/online 1 && isolated 1
 }
 
 no_limit_isolated() {
 	sleeper $I $I-$L
 	isolated 0 && echo -1 > $LIMIT && deadline $task 10 100 &&
 		put cpu1/online 0 && put cpu1/online 1 && isolated 1 &&
-		policy $task SCHED_DEADLINE && kill $task || return
-	echo $limit > $LIMIT
+		policy $task SCHED_DEADLINE
 }
 
 # The last of the isolated CPUs has no time for its hotplug thread. Meanwhile
 # the others are inactive, and nobody may count on the last.
 admission() {
-	local hog write status=0
+	local write status=0
 
 	sleeper $((L - 1)) $I-$L
 	taskset -c $L chrt -f 50 sh -c 'while :; do :; done' &
-	hog=$!
 	sleep 0.2
 	put hotplug/offline $I-$L &
 	write=$!
 	sleep 0.3
 	kill -0 $write || { echo "the CPUs are gone already"; status=1; }
 	! deadline $task 10 100 || { echo "admitted"; status=1; }
-	wait $write || status=1
-	kill $hog $task
-	all_on && return $status
+	wait $write && all_on && return $status
 }
 
 # What is admitted keeps the first CPU of those it may run on. Those who must
 # stay are never seen inactive: who may run there only, and is woken all the
 # time, stays.
 refused_list() {
-	local i pinned status=0
+	local i pinned
 
 	sleeper $((L - 1)) $I-$L
 	deadline $task 10 100 || return
@@ -102,16 +97,24 @@ refused_list() {
 		refused hotplug/offline $I-$L && want 1 $(seq $((I + 1)) $L) &&
 			policy $task SCHED_DEADLINE && all_on || return
 		taskset -cp $pinned | grep -q ": $I$" ||
-			{ taskset -cp $pinned; status=1; break; }
+			{ taskset -cp $pinned; return 1; }
 	done
-	kill $pinned $task
-	return $status
+}
+
+# alone NAME CMD...: a result. However it ends, the next one finds no task of it,
+# the limit as booted and all CPUs online.
+alone() {
+	result "$@"
+	kill -KILL $(jobs -p) 2> /dev/null
+	wait 2> /dev/null
+	echo $limit > $LIMIT
+	all_on
 }
 
 [ "$(cat $CPU/isolated)" = $I-$L ] || die "isolated: $(cat $CPU/isolated)"
-result "asleep on an offline CPU, no limit" no_limit
-result "no DEADLINE task any more, its CPU offline" timer
-result "asleep on isolated CPUs, all offline, no limit" no_limit_isolated
-result "no admission while CPUs leave" admission
-result "a list is refused, tasks stay" refused_list
+alone "asleep on an offline CPU, no limit" no_limit
+alone "no DEADLINE task any more, its CPU offline" timer
+alone "asleep on isolated CPUs, all offline, no limit" no_limit_isolated
+alone "no admission while CPUs leave" admission
+alone "a list is refused, tasks stay" refused_list
 result "all online at the end" want 1
