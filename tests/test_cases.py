@@ -114,6 +114,21 @@ def test_good_and_bad_boots(monkeypatch):
                ) == ["runs to its end, no splat"]
 
 
+def test_a_result_that_fails_says_why(monkeypatch):
+    c = case("q35-8 threads=2")
+    first, *others = c.results
+    checks = [(n, "1") for n in (first, *others, "new", first)][1:]
+    r = result([(first, "0"), *checks])
+    r.of("check")[0]["detail"] = "it is so"
+    monkeypatch.setattr(boot, "run_job", lambda *a, **kw: r)
+    why = {n: d for n, ok, d in cases.run(c, TOP) if not ok}
+    assert why[first] == "the job gave it 2 times\nit is so"
+    assert why["new"] == "lab/cases.py has no such result of this case"
+    r.records = r.records[1:-1]
+    why = {n: d for n, ok, d in cases.run(c, TOP) if not ok}
+    assert why[first] == "the job did not come to it"
+
+
 def test_a_boot_that_breaks_tells_what_it_gave(monkeypatch):
     c, r = case("q35-8 threads=2"), result([("platform", "1")])
     r.splats = [["WARNING: at x"]]
