@@ -443,6 +443,9 @@ def few():
     where = LINUX / "tools/testing/selftests/cpu-hotplug"
     every = sorted(p.name for p in where.glob("*-test.sh")
                    if p.name != "suspend-test.sh")
+    if LINUX.exists() and not every:
+        raise LabError(f"{where} has no *-test.sh; are the selftests elsewhere "
+                       "now? mend few() in lab/cases.py")
     for type_, cpus, t, what, append, tests in (
             ("q35", 1, 1, "selftests, 1 CPU", "", every),
             ("q35", 4, 1, "selftests, no SMT", "", every),

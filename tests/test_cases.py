@@ -48,6 +48,15 @@ def test_cycles_of_the_leak_loop():
         list(cases.table(cycles="x"))
 
 
+def test_no_selftests_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(cases, "LINUX", tmp_path)
+    with pytest.raises(LabError, match="has no [*]-test.sh.*mend few"):
+        list(cases.few())
+    # not made yet: nothing can be booted either
+    monkeypatch.setattr(cases, "LINUX", tmp_path / "linux")
+    assert [c for c in cases.few() if c.job == "few"]
+
+
 @pytest.mark.parametrize("path", [
     *JOBS, *(TOP / "guest").glob("*.sh"), TOP / "guest" / "init",
     TOP / "guest" / "lab-init", *(TOP / "bench").glob("*.sh")],
