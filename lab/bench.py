@@ -473,7 +473,7 @@ def files(doc):
 
 
 def shown():
-    """What is recorded of each scenario."""
+    """What is recorded of each scenario, and a place for those that are not."""
     def one(doc):
         name = doc["scenario"]
         try:
@@ -486,9 +486,15 @@ def shown():
             [result], {f"results:{name}": record.fenced(table(doc))}
             | ({"results:readme": in_short(doc)} if name == "boot" else {}),
             files(doc))
-    return [s for s in record.each(
+    again = "make bench RECORD=1 SCENARIO="
+    out = [s for s in record.each(
         "*.json", lambda doc: one(doc) if "scenario" in doc else None,
-        "make bench RECORD=1 SCENARIO=its name") if s]
+        f"{again}its name") if s]
+    have = {b for s in out for b in s.blocks}
+    return out + [
+        record.Shown([], {f"results:{p.stem}": f"`{again}{p.stem}` does it.\n"})
+        for p in sorted(SCENARIOS.glob("*.toml"))
+        if f"results:{p.stem}" not in have]
 
 
 def main(name, cpus=None, arch=None, full=False, rec=False, accel=""):

@@ -81,7 +81,9 @@ class Shown:
     files: dict = dataclasses.field(default_factory=dict)
 
     def line(self):
-        """The line above its tables."""
+        """The line above its tables; nothing may be recorded yet."""
+        if not self.results:
+            return "Not recorded yet."
         if len(self.results) == 1:
             return self.results[0].line()
         dates = sorted(r.stamp["date"][:10] for r in self.results)
@@ -131,8 +133,8 @@ def pages():
 
 
 def rendered(shown):
-    """{page: its text with all blocks made anew}. LabError for a block of which
-    nothing is recorded, and for one that no page has."""
+    """{page: its text with all blocks made anew}. LabError for a block that
+    nothing is known of, and for one that is recorded and that no page has."""
     blocks = {name: f"{s.line()}\n\n{text}" for s in shown
               for name, text in s.blocks.items()}
     placed, out = set(), {}
@@ -146,7 +148,8 @@ def rendered(shown):
         return f"<!-- {m[1]} -->\n{blocks[m[1]]}<!-- end -->"
     for page in pages():
         out[page] = BLOCK.sub(lambda m, p=page: fill(m, p), page.read_text())
-    lost = sorted(set(blocks) - placed)
+    lost = sorted({name for s in shown if s.results for name in s.blocks}
+                  - placed)
     if lost:
         raise LabError(f"no page has a place for {', '.join(lost)}: put the "
                        f"lines '<!-- {lost[0]} -->' and '<!-- end -->' into "

@@ -125,6 +125,13 @@ def test_places_and_results_belong_together(lab):
     with pytest.raises(LabError, match="README.md has a block 'x', of which "
                        "nothing is recorded"):
         record.tables([Module(result(), blocks={})])
+    # a place may be there before, and need not
+    for name in "x", "y":
+        record.tables([Module(blocks={name: "`make it` does.\n"}),
+                       Module(result(), blocks={"x": "t\n"}) if name == "y"
+                       else Module(blocks={})])
+        assert ("Not recorded yet.\n\n`make it`" in (
+            lab / "README.md").read_text()) == (name == "x")
 
 
 def test_what_is_derived_is_not_beside_the_data(lab):
