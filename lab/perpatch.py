@@ -190,33 +190,44 @@ def build_and_boot(what, commit, arch):
         raise LabError(f"the job ended with {r.status}")
 
 
+def keep(what, arch, entry):
+    """Put an entry into the state as it is now: another architecture may be
+    built at the same time."""
+    # patches and parts come, go and are renamed
+    known = {w for w, _ in (*points(""), *points("tips"))} | {
+        f"{p} alone" for p in ALONE}
+    with locked("record"):
+        state = read_state()
+        state.setdefault(what, {})[arch] = entry
+        state = {w: r for w, r in state.items() if w in known}
+        write_atomic(STATE, json.dumps(state, indent=1, sort_keys=True) + "\n")
+
+
+def one(rep, name, what, commit, arch):
+    """Build and boot a commit unless that was done; 'name' is what the result
+    is called, 'what' what it is remembered as."""
+    key = content_key(commit, arch)
+    done = [e for r in read_state().values() for e in r.values()
+            if e["key"] == key and e["result"] == "ok"]
+    entry = done[0] if done else {
+        "key": key, "result": "ok", "compiler": kernels.compiler(arch),
+        "date": time.strftime("%Y-%m-%d", time.gmtime())}
+    if not done:
+        try:
+            build_and_boot(what, commit, arch)
+        except LabError as e:
+            entry["result"] = str(e).replace(f"{TOP}/", "")[:300]
+    keep(what, arch, entry)
+    rep.add(name + (" (done before)" if done else ""),
+            entry["result"] == "ok", entry["result"])
+
+
 def main(arches, which=""):
     """Build and boot the architectures at these points() of the series. What was
     done is remembered by content, so that a run which was ended goes on."""
-    todo = points(which)
-    known = {w for w, _ in (*points(""), *points("tips"))} | {
-        f"{p} alone" for p in ALONE}
-    rep = Report()
+    todo, rep = points(which), Report()
     # one architecture after the other: what changes little is built fast
     for arch in arches:
         for i, (what, commit) in enumerate(todo, 1):
-            state, key = read_state(), content_key(commit, arch)
-            name = f"{i}/{len(todo)} {arch}: {what}"
-            done = [e for r in state.values() for e in r.values()
-                    if e["key"] == key and e["result"] == "ok"]
-            entry = done[0] if done else {
-                "key": key, "result": "ok", "compiler": kernels.compiler(arch),
-                "date": time.strftime("%Y-%m-%d", time.gmtime())}
-            if not done:
-                try:
-                    build_and_boot(what, commit, arch)
-                except LabError as e:
-                    entry["result"] = str(e).replace(f"{TOP}/", "")[:300]
-            state.setdefault(what, {})[arch] = entry
-            # patches and parts come, go and are renamed
-            state = {w: r for w, r in state.items() if w in known}
-            write_atomic(STATE, json.dumps(state, indent=1, sort_keys=True)
-                         + "\n")
-            rep.add(name + (" (done before)" if done else ""),
-                    entry["result"] == "ok", entry["result"])
+            one(rep, f"{i}/{len(todo)} {arch}: {what}", what, commit, arch)
     return rep.finish()

@@ -84,6 +84,16 @@ def test_bisect_goes_on_where_it_was_ended(lines, capsys):
     assert "core: Change line 5 (done before)" in capsys.readouterr().out
 
 
+def test_two_architectures_side_by_side(lines, monkeypatch):
+    """What another run has done meanwhile stays."""
+    def build_and_boot(what, commit, arch):
+        if arch == "x86_64":
+            perpatch.one(perpatch.Report(), "n", what, commit, "ppc64le")
+    monkeypatch.setattr(perpatch, "build_and_boot", build_and_boot)
+    perpatch.main(["x86_64"], "tips")
+    assert perpatch.unrecorded() == []
+
+
 def test_tips_and_which_have_no_record(lines):
     assert perpatch.unrecorded() == [
         f"{p} {a}" for p in ("00-toy", "01-more") for a in ("x86_64",
