@@ -19,7 +19,7 @@ together() {
 			      exit NR != n || last - first > 12 }'
 }
 
-# where they can they stop when they come, and are seen dead a second later
+# where they can they stop when they come, and are seen dead a while later
 died() {
 	local c i
 

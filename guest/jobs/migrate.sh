@@ -39,7 +39,7 @@ migrate() {
 # busy CPU: there is no migration, for this one runs
 busy() {
 	dmesg -C
-	refused $MIGRATION 1 && said "CPUs $1.* run but are offline" &&
+	refused $MIGRATION 1 && said "hwid $1 runs but is not online" &&
 		said "suspend attempt . of . error: -16"
 }
 
