@@ -23,7 +23,8 @@ LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
-	model tables test machines guests torture bisect-check compile-matrix foreign scx clean
+	model tables record test machines guests torture bisect-check \
+	compile-matrix foreign scx clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -57,8 +58,13 @@ help:
 	@echo '               was recorded; an estimate for 1920 CPUs'
 	@echo 'make tables    README.md and docs/ from bench/results/*.json, without'
 	@echo '               measuring; plots in out/results/; what of it is stale'
+	@echo 'make record    record all that is stale or missing, one after the other;'
+	@echo '               it goes on where it was ended [LIMIT=minutes: then nothing'
+	@echo '               more is begun] [K="words that are in its name"] [LIST=1:'
+	@echo '               only say what, and how long it takes]'
 	@echo 'make machines  the patched kernel on many machines [ARCH=]'
 	@echo '               [K=names] [CYCLES= of the leak loop] [RECORD=1]'
+	@echo '               FULL=1: and each selftest in full length'
 	@echo 'make guests    the same'
 	@echo 'make torture   boots with random hotplug for MINUTES=30 [ARCH=]'
 	@echo '               [PROFILE=debug|kcsan] [SEED=] [RECORD=1]'
@@ -66,9 +72,11 @@ help:
 	@echo '               [PART=a part|tips: the last patch of each part|alone:'
 	@echo '               parts that need no other, on the base]'
 	@echo 'make compile-matrix  other configurations and architectures [K=]'
+	@echo '               [RECORD=1]'
 	@echo 'make foreign   RISC-V and big-endian pseries: small kernels boot, CPUs'
-	@echo '               go and come [K=]'
+	@echo '               go and come [K=] [RECORD=1]'
 	@echo 'make scx       CPUs go and come with a BPF scheduler loaded (sched_ext)'
+	@echo '               [RECORD=1]'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
 	@echo '               ~/.cache/cpuhp-lab)'
@@ -104,12 +112,16 @@ model:
 	$(LAB) model $(SRC)
 tables:
 	$(LAB) tables $(SRC)
+record:
+	$(LAB) record $(SRC) $(if $(K),-k '$(K)') \
+		$(if $(LIMIT),--limit '$(LIMIT)') $(if $(LIST),--list)
 test:
 	$(LAB) test $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
 		$(if $(K),-k '$(K)') $(if $(FULL),--full)
 machines guests:
 	$(LAB) machines $(SRC) $(REC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(K),-k '$(K)') $(if $(CYCLES),--cycles '$(CYCLES)')
+		$(if $(K),-k '$(K)') $(if $(CYCLES),--cycles '$(CYCLES)') \
+		$(if $(FULL),--full)
 torture:
 	$(LAB) torture $(SRC) $(REC) $(ARGS) \
 		$(if $(MINUTES),--minutes '$(MINUTES)') \
@@ -118,10 +130,10 @@ bisect-check:
 	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
 		$(if $(PART),--part '$(PART)')
 compile-matrix:
-	$(LAB) compile-matrix $(SRC) $(if $(K),-k '$(K)')
+	$(LAB) compile-matrix $(SRC) $(REC) $(if $(K),-k '$(K)')
 foreign:
-	$(LAB) foreign $(SRC) $(if $(K),-k '$(K)')
+	$(LAB) foreign $(SRC) $(REC) $(if $(K),-k '$(K)')
 scx:
-	$(LAB) scx $(SRC)
+	$(LAB) scx $(SRC) $(REC)
 clean:
 	rm -rf out

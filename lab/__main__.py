@@ -55,7 +55,7 @@ def _machine(a, arch):
     from . import vm
     type_ = a.machine or vm.DEFAULT[arch]
     m = vm.topology(
-        type_, a.cpus or {"q35": 16, "pseries": 32}.get(type_, 16),
+        type_, a.cpus or vm.DEFAULT_CPUS.get(type_, 16),
         a.threads, a.nodes, accel=vm.check_accel(a.accel, arch))
     if m.arch != arch:
         raise LabError(f"MACHINE={type_} is not {arch}; use ARCH={m.arch}")
@@ -142,19 +142,29 @@ def cmd_tables(a):
     record.tables((bench, insns, offcpu, scale, torture, caserecord))
 
 
+def cmd_record(a):
+    """Record what is stale or missing."""
+    from . import recordrun
+    _tree(a)
+    status = recordrun.main(a.k, a.limit, a.list)
+    if not a.list:
+        cmd_tables(a)
+    return status
+
+
 def cmd_machines(a):
     from . import check
     _arches(a.arch)
     _tree(a)
     return check.others(a, "machines", os.cpu_count() or 1, arch=a.arch,
-                        cycles=a.cycles, record=a.record)
+                        cycles=a.cycles, record=a.record, full=a.full)
 
 
 def _others(marks):
     def cmd(a):
         from . import check
         _tree(a)
-        return check.others(a, marks)
+        return check.others(a, marks, record=a.record)
     return cmd
 
 
@@ -193,7 +203,7 @@ def main():
         s.set_defaults(func=func)
         s.add_argument("--linux", default="")
         for o in opts:
-            if o in ("--force", "--full", "--record"):
+            if o in ("--force", "--full", "--record", "--list"):
                 s.add_argument(o, action="store_true")
             else:
                 s.add_argument(o, default="")
@@ -217,10 +227,12 @@ def main():
     add("model", cmd_model)
     add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "-k", "--full")
-    add("machines", cmd_machines, "--arch", "-k", "--cycles", "--record")
-    add("compile-matrix", _others("compile"), "-k")
-    add("foreign", _others("foreign"), "-k")
-    add("scx", _others("scx"), "-k")
+    add("record", cmd_record, "-k", "--limit", "--list")
+    add("machines", cmd_machines, "--arch", "-k", "--cycles", "--record",
+        "--full")
+    add("compile-matrix", _others("compile"), "-k", "--record")
+    add("foreign", _others("foreign"), "-k", "--record")
+    add("scx", _others("scx"), "-k", "--record")
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed",
         "--record")
     add("bisect-check", cmd_bisect, "--arch", "--part")

@@ -9,6 +9,7 @@ import pathlib
 import shlex
 import statistics
 import threading
+import time
 import tomllib
 
 from . import boot, kernels, mailtables, record, vm
@@ -222,8 +223,10 @@ def both(what, m, inputs, run_one, profile=""):
            "accel": m.accel, "qemu": vm.qemu_version(m.arch)}
     images = {v: kernels.build(v, m.arch, profile) for v in kernels.VARIANTS}
     say(f"== {what} on {m.name()}: 2 boots")
-    return doc | {"kernels": {v: record.of_image(i) | run_one(m, v, i)
-                              for v, i in images.items()}}
+    t0 = time.monotonic()
+    doc["kernels"] = {v: record.of_image(i) | run_one(m, v, i)
+                      for v, i in images.items()}
+    return doc | {"host_seconds": round(time.monotonic() - t0, 1)}
 
 
 def run_one(scenario, m, variant, image, treatment="", cycle=None):
@@ -284,11 +287,15 @@ def subjects(scenario):
     return tuple(scenario.get("commits", {}).values())
 
 
+def workers(virtual):
+    """How many guests of a scenario run at a time: virtual time does not
+    notice."""
+    return min(os.cpu_count() or 1, 4) if virtual else 1
+
+
 def measure(scenario, which):
     """Run a scenario on base and patched, on 'which' machines, taking turns;
-    return the result document. Two guests run at a time where there are two
-    CPUs: virtual time does not notice (icount); with other accelerators one at
-    a time."""
+    return the result document."""
     taken = record.stamp(inputs(scenario), subjects(scenario))
     arches = dict.fromkeys(m.arch for m in which)
     images = {(v, a): image(scenario, v, a)
@@ -297,11 +304,11 @@ def measure(scenario, which):
         boot.guest.rootfs(a), boot.guest.lab_disk(a)
     work = [(m, *b) for m in which for b in boots(scenario, m)]
     virtual = all(m.accel == "icount" for m in which)
-    workers = min(os.cpu_count() or 1, 4) if virtual else 1
-    say(f"== {scenario['title']}: {len(work)} boots, {workers} at a time")
+    n = workers(virtual)
+    say(f"== {scenario['title']}: {len(work)} boots, {n} at a time")
     runs = boot.side_by_side(
         run_one, [(scenario, m, v, images[v, m.arch], t, c)
-                  for m, v, t, c in work], workers)
+                  for m, v, t, c in work], n)
     return {"scenario": scenario["name"], "title": scenario["title"],
             "stamp": taken,
             "unit": "ns", "clock": "CLOCK_MONOTONIC of the guest"
@@ -481,7 +488,10 @@ def shown():
             now = inputs(s), subjects(s)
         except LabError:                # there is no such scenario now
             now = "", ()
-        result = record.Result(f"bench SCENARIO={name}", doc["stamp"], *now)
+        took = [r.get("host_seconds", 0) for r in doc["runs"]]
+        result = record.Result(
+            f"bench SCENARIO={name}", doc["stamp"], *now,
+            max(sum(took) / workers("virtual" in doc["clock"]), *took, 0))
         return record.Shown(
             [result], {f"results:{name}": record.fenced(table(doc))}
             | ({"results:readme": in_short(doc)} if name == "boot" else {}),

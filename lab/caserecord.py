@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What 'make machines' keeps: bench/results/machines.json."""
+"""What is kept of commands that give results which pass or fail: 'make
+machines', 'foreign', 'scx' and 'compile-matrix', each in a file of
+bench/results/."""
 
+import dataclasses
 import functools
 import json
+import time
 
-from . import boot, cases, guest, kernels, record
+from . import boot, cases, foreign, guest, kernels, portability, record, scx
 from .common import TOP, digest, locked
 
 
@@ -21,29 +25,89 @@ def stamp():
     return record.stamp("")
 
 
-def keep(case, results):
-    """Put the results of a case, instead of those it had before, into
-    bench/results/machines.json."""
-    path = record.RESULTS / "machines.json"
+def _keep(what, name, digest_, results, seconds, **more):
+    """Put results instead of those it had before into bench/results/."""
+    path = record.RESULTS / f"{what}.json"
     with locked("record"):          # boots side by side
         doc = json.loads(path.read_text()) if path.exists() else {}
-        doc[case.name] = {
-            "stamp": {**stamp(), "inputs": inputs(case)},
+        doc[name] = {
+            "stamp": {**stamp(), "inputs": digest_},
+            "host_seconds": round(seconds, 1),
             "passed": sum(ok for _, ok, _ in results),
             "failed": [f"{n}: {d}"[:300].replace(f"{TOP}/", "")
-                       for n, ok, d in results if not ok]}
-        record.save("machines", doc)
+                       for n, ok, d in results if not ok], **more}
+        record.save(what, doc)
 
 
-def shown():
-    """What is recorded of the cases, in their order: what passed, when, on
-    which tree, with a star where that is stale; then what failed."""
-    now = {c.name: inputs(c) for quick, _, c in cases.table() if not quick}
+def keep(case, results, seconds):
+    """Keep the results of a case, and what kselftest printed, if it has."""
+    text = cases.ktap(case)
+    _keep("machines", case.name, inputs(case), results, seconds, **(
+        {"ktap": text.read_text().splitlines()} if text.exists() else {}))
 
+
+class Both:
+    """A report that keeps what it passes on."""
+
+    def __init__(self, rep):
+        self.rep, self.results = rep, []
+
+    def add(self, name, ok, detail=""):
+        self.results.append((name, bool(ok), str(detail)))
+        self.rep.add(name, ok, detail)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A function of a report, run(rep), which gives it results: of what command
+    and name."""
+    what: str
+    name: str
+    inputs: str
+    run: object
+
+    def record(self, rep):
+        """Run it and keep what it gives."""
+        both, t0 = Both(rep), time.monotonic()
+        stamp()
+        self.run(both)
+        _keep(self.what, self.name, self.inputs, both.results,
+              time.monotonic() - t0)
+
+
+def of_compile(cfg):
+    return Check("compile-matrix", cfg.name, digest(
+        repr(cfg), portability.ALWAYS, str(portability.PER_CPU)),
+        lambda rep: portability.check(rep, cfg))
+
+
+def of_foreign(f):
+    return Check("foreign", f.name, digest(
+        repr(f), repr(foreign.APPEND), guest.GUEST / "small-init.c"),
+        lambda rep: foreign.check(rep, f))
+
+
+def of_scx():
+    return Check("scx", "x86_64", digest(
+        boot.job("scx"), repr(scx.TESTS), *kernels.fragments("x86_64", "scx")),
+        scx.check)
+
+
+def checks():
+    """All but the cases."""
+    return [*map(of_foreign, foreign.FOREIGN), of_scx(),
+            *map(of_compile, portability.CONFIGS)]
+
+
+def _shown(what, now, again):
+    """What is recorded of the names in 'now', {name: inputs}, in their order:
+    what passed, when, on which tree, with a star where that is stale; then what
+    failed."""
     def one(doc):
-        results = {name: record.Result(f"machines: {name}", r["stamp"],
-                                       now.get(name, ""))
-                   for name, r in doc.items()}
+        results = {name: record.Result(
+            f"{what}: {name}", r["stamp"], now[name],
+            seconds=r.get("host_seconds", 0)) for name, r in doc.items()
+            if name in now}         # others are no more
         out, bad = [f"{'case':<48}{'passed':>7}{'failed':>7}  {'date':<11}"
                     "tree"], []
         for name in now:
@@ -56,6 +120,19 @@ def shown():
                        + star)
             bad += [f"{name}: {x.splitlines()[0][:60]}" for x in r["failed"]]
         return record.Shown(list(results.values()), {
-            "machines": record.fenced("\n".join(
+            what: record.fenced("\n".join(
                 out + (["", *bad] if bad else [])) + "\n")})
-    return record.each("machines.json", one, "make machines RECORD=1")
+    return record.each(f"{what}.json", one, again) or [one({})]
+
+
+def shown():
+    """What is recorded of all."""
+    out = _shown("machines", {c.name: inputs(c) for quick, _, c in
+                              cases.table("1") if not quick},
+                 "make machines RECORD=1")
+    names = {}
+    for c in checks():
+        names.setdefault(c.what, {})[c.name] = c.inputs
+    for what, now in names.items():
+        out += _shown(what, now, f"make {what} RECORD=1")
+    return out

@@ -5,12 +5,13 @@ its job is in guest/jobs/, what judges its records in judge.py. The quick ones
 are part of 'make test', the others are 'make machines'."""
 
 import dataclasses
+import functools
 import itertools
 import math
 import pathlib
 
-from . import boot, judge, vm
-from .common import LINUX, LabError
+from . import boot, guest, judge, kernels, vm
+from .common import LINUX, OUT, LabError, write_atomic
 from .console import Splats
 
 # what is booted in 'make test': machine, CPUs, threads; two nodes
@@ -438,14 +439,32 @@ def scarce():
                 options=("-global", "hpet.msi=on", "-global", "hpet.timers=8"))
 
 
-def few():
-    """The selftests where there is less than usual."""
+def _selftests():
+    """The names of those that do not suspend the machine."""
     where = LINUX / "tools/testing/selftests/cpu-hotplug"
     every = sorted(p.name for p in where.glob("*-test.sh")
                    if p.name != "suspend-test.sh")
     if LINUX.exists() and not every:
         raise LabError(f"{where} has no *-test.sh; are the selftests elsewhere "
-                       "now? mend few() in lab/cases.py")
+                       "now? mend _selftests() in lab/cases.py")
+    return every
+
+
+def selftests():
+    """The selftests in full length: each alone, so that none takes more than an
+    hour."""
+    for arch, profile, test in itertools.product(BOOTS, ("", "debug"),
+                                                 _selftests()):
+        m = guest_machine(arch, True)
+        where = m.name() + "-debug" * bool(profile)
+        yield Case(f"{where} {test}", m, "selftests", (),
+                   {"FULL": 1, "TEST": test}, judge=judge.selftests,
+                   limit=3600, splats=Splats(GIVEN_UP), profile=profile)
+
+
+def few():
+    """The selftests where there is less than usual."""
+    every = _selftests()
     for type_, cpus, t, what, append, tests in (
             ("q35", 1, 1, "selftests, 1 CPU", "", every),
             ("q35", 4, 1, "selftests, no SMT", "", every),
@@ -478,26 +497,58 @@ def leak(cycles):
 
 
 QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
+FULL = {"selftests": selftests}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,
     chunks, sched, cpufreq, late, deferred, scarce, few, tracers, leak)}
 
 
 def table(full="", cycles=""):
-    """(quick, group, Case) of all. full: '1' for selftests in full length;
-    cycles: of the leak loop."""
+    """(quick, group, Case) of all. full: '1' for selftests in full length, and
+    for those that are only then; cycles: of the leak loop."""
     try:
         cycles = int(cycles or 990)
     except ValueError:
         raise LabError(f"CYCLES={cycles}: a number is needed") from None
     yield from ((True, g, c) for g, f in QUICK.items() for c in f(full))
-    yield from ((False, g, c) for g, f in GROUPS.items()
+    groups = GROUPS | (FULL if full else {})
+    yield from ((False, g, c) for g, f in groups.items()
                 for c in (f(cycles) if f is leak else f()))
+
+
+@functools.cache
+def _prepared(arch, profile):
+    try:
+        image = kernels.build("patched", arch, profile)
+        guest.rootfs(arch, profile), guest.lab_disk(arch)
+        return image
+    except LabError as e:
+        return e
+
+
+def prepared(arch, profile):
+    """The patched kernel's image, with the guest's disks there. LabError if
+    they can't be made, which is not tried again for each boot."""
+    image = _prepared(arch, profile)
+    if isinstance(image, LabError):
+        raise image
+    return image
+
+
+def ktap(case):
+    """Where the last boot of a case leaves what kselftest's runner printed."""
+    return OUT / "ktap" / f"{_name(case)}.ktap"
+
+
+def _name(case):
+    """Its name for files."""
+    return "".join(c if c.isalnum() else "-" for c in case.name)
 
 
 def run(case, image):
     """[(name, ok, detail)] of one case."""
-    name = "".join(c if c.isalnum() else "-" for c in case.name)
+    name = _name(case)
+    ktap(case).unlink(missing_ok=True)
     try:
         r = boot.run_job(case.machine, image, boot.job(case.job, **case.vars),
                          name=name, limit=case.limit, host=case.host,
@@ -509,6 +560,8 @@ def run(case, image):
                     [r.output()[-1500:]] if r else [])))] + \
             [(x["name"], x["ok"] == "1", x.get("detail", ""))
              for x in (r.of("check") if r else [])]
+    if "kselftest" in r.files:
+        write_atomic(ktap(case), r.files["kselftest"])
     out = [(ENDS, not r.status,
             f"the job ended with {r.status}\n{r.output()[-1500:]}")]
     got = {}

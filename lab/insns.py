@@ -156,7 +156,8 @@ def shown():
         name, text = f"insns-{doc['arch']}", table(doc)
         return record.Shown(
             [record.Result(f"insns ARCH={doc['arch']}", doc["stamp"],
-                           inputs(doc["arch"]))],
+                           inputs(doc["arch"]),
+                           seconds=doc.get("host_seconds", 0))],
             {f"insns:{doc['arch']}": record.environment(
                 doc, ", grace periods expedited in both") + "\n\n"
              + record.fenced(text)}, {f"{name}.txt": text})

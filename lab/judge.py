@@ -61,6 +61,11 @@ def ktaps(where, r, *files):
             yield f"{'KUnit' if what == 'kunit' else what}: {name}", ok, detail
 
 
+def selftests(m, r):
+    """Of the job selftests."""
+    return list(ktaps(m.name(), r, "kselftest"))
+
+
 def boot(m, r):
     """Of the jobs selftests and smt."""
     out, bad = [*ktaps(m.name(), r, "kselftest", "kunit")], []

@@ -198,7 +198,8 @@ def shown():
         bcc = doc["kernels"]["base"]["bcc"]
         return record.Shown(
             [record.Result(f"offcpu ARCH={doc['arch']}", doc["stamp"],
-                           inputs(doc["arch"]))],
+                           inputs(doc["arch"]),
+                           seconds=doc.get("host_seconds", 0))],
             {f"offcpu:{doc['arch']}": record.environment(
                 doc, f", profile bpf; offcputime of bcc {bcc}; times are with "
                 "the tracer attached") + "\n\n" + record.fenced(table(doc))},

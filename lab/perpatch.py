@@ -102,7 +102,8 @@ ALONE = {
     "01-cpuidle": (),
     "03-one-cpu": (),
     "05-neighbours": (
-        "cpu/hotplug: Add helpers to find a CPU which outlives another",),
+        "cpu/hotplug: Add helpers to find a CPU which outlives another",
+        "perf/x86/amd/uncore: Keep the context of a CPU which stays online"),
 }
 
 

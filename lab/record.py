@@ -19,7 +19,7 @@ from .common import OUT, TOP, LabError, say, write_atomic
 RESULTS = TOP / "bench" / "results"
 # a block of a page: everything between its name and the end is made anew
 BLOCK = re.compile(r"(?m)^<!-- (\S+) -->\n(.*?)^<!-- end -->$", re.S)
-STALE = re.compile(r"; stale: .*|; \d+ of \d+ stale$", re.M)
+STALE = re.compile(r"; stale: .*|; \d+ of \d+ stale$|(?<=[0-9a-f]{4})\*$", re.M)
 
 
 @functools.cache
@@ -45,11 +45,13 @@ def stamp(inputs, subjects=()):
 @dataclasses.dataclass(frozen=True)
 class Result:
     """Something recorded: the command that does it again, its stamp, and what
-    its inputs are today, '' where it is defined no more."""
+    its inputs are today, '' where it is defined no more. seconds: of the host,
+    that it took; 0 if that is not known."""
     name: str
     stamp: dict
     inputs: str
     subjects: tuple = ()
+    seconds: float = 0
 
     def stale(self):
         """Why it is, or ''. Computed from digests; there is no way to say

@@ -215,6 +215,19 @@ def keep(doc):
     record.save("torture", docs)
 
 
+def forget(profile):
+    """Drop the stale runs of a profile, of which git has the record."""
+    path = record.RESULTS / "torture.json"
+    docs = json.loads(path.read_text()) if path.exists() else []
+    record.save("torture", [d for d in docs if d["profile"] != profile
+                            or not result(d).stale()])
+
+
+def full_profile(profile):
+    """With what the kernel's own torture tests need."""
+    return "+".join(filter(None, (profile, "torture")))
+
+
 def table(docs):
     """What was run, by profile, architecture and kind of boot; then the seeds
     and all that failed."""
@@ -249,8 +262,8 @@ def table(docs):
 
 def result(doc):
     """A run that is recorded."""
-    return record.Result(f"torture: SEED={doc['seed']}", doc["stamp"],
-                         inputs(doc["profile"]))
+    return record.Result(f"torture: {doc['profile']}, SEED={doc['seed']}",
+                         doc["stamp"], inputs(doc["profile"]))
 
 
 def shown():
@@ -272,7 +285,7 @@ def main(minutes, arches, profile="", seed=None, rec=False):
                        "needed") from None
     for a in arches:
         check_profile(profile, check_arch(a))
-    profile = "+".join(filter(None, (profile, "torture")))
+    profile = full_profile(profile)
     rep, done, n = Report(), [], 0
     doc = {"stamp": record.stamp(inputs(profile)), "seed": seed,
            "minutes": minutes, "profile": profile}

@@ -35,6 +35,7 @@ MACHINES = {
                  "default_threads": 4},
 }
 DEFAULT = {"x86_64": "q35", "ppc64le": "pseries"}
+DEFAULT_CPUS = {"q35": 16, "pseries": 32}
 ACCELS = ("icount", "mttcg", "kvm")
 QEMU = {"x86_64": "qemu-system-x86_64", "ppc64le": "qemu-system-ppc64"}
 

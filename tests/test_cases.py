@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table of boots, and that what is missing or wrong in one is a failure."""
 
+import dataclasses
+import json
 import re
 import subprocess
 import types
@@ -11,10 +13,21 @@ from conftest import TOP
 from lab import boot, caserecord, cases, judge, record, vm
 from lab.common import LabError
 
-EVERY = [c for _, _, c in cases.table()]
+EVERY = [*(c for _, _, c in cases.table()),
+         *(c for _, g, c in cases.table("1") if g in cases.FULL)]
 JOBS = sorted((TOP / "guest" / "jobs").glob("*.sh"))
 GOOD = {"synchronize_rcu_expedited": "1", "stop_machine_cpuslocked": "1",
         "build_sched_domains": "1"}
+KTAP = """TAP version 13
+1..1
+# selftests: cpu-hotplug: x.sh
+# KTAP version 1
+# 1..2
+# ok 1 off and on
+# # core 8-15 has 2 threads online
+# not ok 2 levels
+not ok 1 selftests: cpu-hotplug: x.sh
+"""
 
 
 def case(name):
@@ -41,6 +54,11 @@ def test_names_are_unique():
     assert len(set(names)) == len(names)
 
 
+def test_groups_are_markers():
+    known = re.findall(r"^    (\w+): ", (TOP / "pytest.ini").read_text(), re.M)
+    assert {*cases.QUICK, *cases.GROUPS, *cases.FULL} <= set(known)
+
+
 def test_cycles_of_the_leak_loop():
     assert [c.results[1] for _, g, c in cases.table(cycles="10")
             if g == "leak"] == ["10 cycles"] * 2
@@ -50,7 +68,7 @@ def test_cycles_of_the_leak_loop():
 
 def test_no_selftests_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(cases, "LINUX", tmp_path)
-    with pytest.raises(LabError, match="has no [*]-test.sh.*mend few"):
+    with pytest.raises(LabError, match="has no [*]-test.sh.*mend _selftests"):
         list(cases.few())
     # not made yet: nothing can be booted either
     monkeypatch.setattr(cases, "LINUX", tmp_path / "linux")
@@ -174,12 +192,14 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "code", lambda subjects=(): "k")
     taken = {"date": "2026-01-02T", "tree": "123456789", "kernel": "k"}
     monkeypatch.setattr(caserecord, "stamp", lambda: taken)
+    monkeypatch.setattr(cases, "OUT", tmp_path)
     c = case("q35-8 suspend")
 
     def shown():
-        got, = caserecord.shown()
+        got, *others = caserecord.shown()
+        assert [s.results for s in others] == [[]] * 3
         return got.blocks["machines"], [r.stale() for r in got.results]
-    caserecord.keep(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")])
+    caserecord.keep(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")], 5)
     page, stale = shown()
     assert re.search(r"^q35-8 suspend +1 +1  2026-01-02 1234$", page, re.M)
     assert "q35-8 suspend: two: out: x" in page and stale == [""]
@@ -187,10 +207,55 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     assert max(map(len, page.splitlines())) <= 80
     # again, with another end and of another kernel
     taken["kernel"] = "other"
-    caserecord.keep(c, [("one", True, ""), ("two", True, "")])
+    caserecord.keep(c, [("one", True, ""), ("two", True, "")], 5)
     page, stale = shown()
     assert re.search(r"^q35-8 suspend +2 +0 .* 1234[*]$", page, re.M)
     assert stale == ["other kernel code"]
+
+
+def test_ktap_of_a_case_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(cases, "OUT", tmp_path)
+    monkeypatch.setattr(caserecord, "stamp", dict)
+    c, r = case("pseries-16-debug smt-test.sh"), result(status=0)
+    r.files["kselftest"] = KTAP.encode()
+    monkeypatch.setattr(boot, "run_job", lambda *a, **kw: r)
+    results = cases.run(c, TOP)
+    assert [(n, ok) for n, ok, _ in results] == [
+        (cases.ENDS, True), ("kselftest: cpu-hotplug: x.sh: off and on", True),
+        ("kselftest: cpu-hotplug: x.sh: levels", False)]
+    caserecord.keep(c, results, 5)
+
+    def kept():
+        return json.loads((tmp_path / "machines.json").read_text())[c.name]
+    assert kept()["ktap"] == KTAP.splitlines() and kept()["passed"] == 2
+    # of this boot, not of one before
+    r.files.clear()
+    caserecord.keep(c, cases.run(c, TOP), 5)
+    assert "ktap" not in kept()
+
+
+def test_results_of_checks_are_recorded(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(caserecord, "stamp", lambda: {
+        "date": "2026-01-02T", "tree": "123456789", "kernel": "k"})
+    said = []
+    rep = types.SimpleNamespace(add=lambda *a: said.append(a))
+    first, *_ = caserecord.checks()
+    dataclasses.replace(first, run=lambda rep: (
+        rep.add("builds", True), rep.add("boots", False, "no"))).record(rep)
+    assert said == [("builds", True, ""), ("boots", False, "no")]
+    shown = {next(iter(s.blocks)): s for s in caserecord.shown()}
+    assert set(shown) == {"machines", "foreign", "scx", "compile-matrix"}
+    assert re.search(r"^riscv64-small +1 +1 .* 1234$",
+                     shown["foreign"].blocks["foreign"], re.M)
+    got, = shown["foreign"].results
+    assert got.name == "foreign: riscv64-small" and not got.stale()
+
+
+def test_no_case_takes_hours():
+    assert max(c.limit for c in EVERY) <= 3600
 
 
 def test_memory_that_grows(monkeypatch):

@@ -4,15 +4,14 @@ what 'make foreign', 'make scx' and 'make compile-matrix' do. Each gives many
 results, which are tests of their own (lab/report.py). One that is not chosen
 by a mark, as 'make test' and the others do, is not run."""
 
-import functools
 import json
 import time
 
 import pytest
 
-from lab import (caserecord, cases, check, foreign, guest, kernels, patchcheck,
-                 perpatch, portability, scx, waits)
-from lab.common import ARCHES, LabError, human, say
+from lab import (caserecord, cases, check, foreign, kernels, patchcheck,
+                 perpatch, portability, waits)
+from lab.common import ARCHES, human, say
 from lab.report import left_out
 
 
@@ -88,21 +87,9 @@ def test_build(rep, left, arch, profile, pytestconfig):
             "\n".join(warnings))
 
 
-@functools.cache
-def prepared(arch, profile):
-    """The image and the guest's disks; or why they can't be made, which is not
-    tried again for each boot."""
-    try:
-        image = kernels.build("patched", arch, profile)
-        guest.rootfs(arch, profile), guest.lab_disk(arch)
-        return image
-    except LabError as e:
-        return e
-
-
 def test_case(rep, case, pytestconfig):
     """One boot."""
-    arch, t0 = case.machine.arch, time.monotonic()
+    arch = case.machine.arch
     if case.profile and arch != chosen(pytestconfig)[0] and not \
             pytestconfig.getoption("full") and not \
             kernels.is_built("patched", arch, case.profile):
@@ -110,15 +97,14 @@ def test_case(rep, case, pytestconfig):
     keep = pytestconfig.getoption("record")
     if keep:
         caserecord.stamp()
-    image = prepared(arch, case.profile)
-    if isinstance(image, LabError):
-        raise image
+    image, t0 = cases.prepared(arch, case.profile), time.monotonic()
     results = cases.run(case, image)
     for name, ok, detail in results:
         rep.add(f"{case.name}: {name}", ok, detail)
-    say(f"   {case.name}: {human(time.monotonic() - t0)}")
+    took = time.monotonic() - t0
+    say(f"   {case.name}: {human(took)}")
     if keep:
-        caserecord.keep(case, results)
+        caserecord.keep(case, results, took)
 
 
 @pytest.mark.quick
@@ -130,19 +116,27 @@ def test_each(rep, left, pytestconfig):
         left_out("there was no time for one")
 
 
+@pytest.fixture
+def checked(rep, pytestconfig):
+    """A function that runs a caserecord.Check, and keeps its results if that
+    is wanted."""
+    return lambda c: c.record(rep) if pytestconfig.getoption("record") else \
+        c.run(rep)
+
+
 @pytest.mark.full
 @pytest.mark.foreign
-def test_foreign(rep, kernel):
-    foreign.check(rep, kernel)
+def test_foreign(checked, kernel):
+    checked(caserecord.of_foreign(kernel))
 
 
 @pytest.mark.full
 @pytest.mark.scx
-def test_scx(rep):
-    scx.check(rep)
+def test_scx(checked):
+    checked(caserecord.of_scx())
 
 
 @pytest.mark.full
 @pytest.mark.compile
-def test_compile(rep, configuration):
-    portability.check(rep, configuration)
+def test_compile(checked, configuration):
+    checked(caserecord.of_compile(configuration))

@@ -3,7 +3,7 @@
 # TESTS: of them.
 . /lab/prelude.sh
 TESTS=${TESTS-$(cd /lab/kselftest/cpu-hotplug && ls *-test.sh)}
-[ -n "$TESTS" ] || die "TESTS names none, or there is none: see few() in lab/cases.py"
+[ -n "$TESTS" ] || die "TESTS names none, or there is none: see _selftests() in lab/cases.py"
 
 cd /lab/kselftest/cpu-hotplug
 selftest() {
