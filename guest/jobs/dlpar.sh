@@ -32,7 +32,7 @@ running() {
 	put hotplug/offline $c && put cpu$c/hotplug/target $kick || return
 	! echo "cpu remove index 0x$core" > /sys/kernel/dlpar ||
 		{ echo "removed while CPU $c runs"; return 1; }
-	dmesg | grep "CPUs $c of .* run" && want $THREADS $c &&
+	dmesg | grep "hwid $c of .* runs" && want $THREADS $c &&
 		put cpu$c/hotplug/target 0 || return
 	put cpu$c/online 1 && cycle $THREADS
 }
