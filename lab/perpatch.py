@@ -96,14 +96,12 @@ def check_each_patch(rep, arches, budget):
 # ---- make bisect-check --------------------------------------------------
 
 STATE = TOP / "bench" / "results" / "bisect.json"
-# parts which can be sent before the others, and what else they need
+# parts which can be sent before the others, and what else they need. Not 05:
+# its patch of the core leader builds on 04
 ALONE = {
     "00-fixes": (),
     "01-cpuidle": (),
     "03-one-cpu": (),
-    "05-neighbours": (
-        "cpu/hotplug: Add helpers to find a CPU which outlives another",
-        "perf/x86/amd/uncore: Keep the context of a CPU which stays online"),
 }
 
 
