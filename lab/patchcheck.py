@@ -25,6 +25,8 @@ CHECKPATCH_EXCEPT = [
      "all trace events are written like this"),
     (r"kernel/sched/topology\.c:.*:PREFER_PR_LEVEL:",
      "pr_debug() prints nothing without DEBUG"),
+    (r"include/linux/percpu-rwsem\.h:.*:MACRO_ARG_REUSE:",
+     "the name of what the macro defines"),
 ]
 
 

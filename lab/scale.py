@@ -2,14 +2,14 @@
 """The scale model: the counts of bench/results/smt.json as functions of N,
 the CPUs that go or come, checked on the largest machine, which the fit does
 not see; and what the counts mean for 1920 CPUs with unit costs that mails
-measured on hardware (bench/hardware.toml): an estimate."""
+measured on hardware (bench/hardware.toml): an estimate. What the patched
+kernel pays for a slice or an activation is fitted to S or A, the numbers of
+them."""
 
 import json
-import math
 import re
 import statistics
 import tomllib
-import typing
 
 from . import bench, common, record
 from .common import TOP, LabError, human
@@ -19,10 +19,55 @@ HARDWARE = TOP / "bench" / "hardware.toml"
 AGAIN = "'FULL=1 RECORD=1 make bench SCENARIO=smt' records them"
 OPS = ("SMT off", "SMT on")
 
+SIZES = (32, 64, 128, 256)      # of slices, to compare
+
 # row -> functions; parks are what stands for the steps of a single CPU
 COUNTS = {**{c: bench.COUNTS[c] for c in ("GP", "GP exp", "stops", "rebuilds",
                                           "parks")},
           "idle IPIs": ("wake_up_all_idle_cpus",)}
+
+
+# ---- the two levels -----------------------------------------------------
+
+def slice_size():
+    """The default of cpuhp.batch= of the kernel in linux/, or LabError."""
+    text = "".join(p.read_text() for p in
+                   sorted((common.LINUX / "kernel").glob("cpuhp*.c")))
+    m = re.search(r"\bcpuhp_batch\b.* = (\d\d+);", text)
+    if not m:
+        raise LabError(f"no size of a slice in {common.LINUX}/kernel/"
+                       "cpuhp*.c; mend slice_size() in lab/scale.py")
+    return int(m[1])
+
+
+def slices(n, size):
+    """The slices of n CPUs; the kernel cuts no core if it can be helped, which
+    makes no more of them where the size is a multiple of the threads."""
+    return -(-n // size)
+
+
+def activations(cut):
+    """How often a request for that many slices activates CPUs on the way up,
+    each time with a rebuild: after the first slice, and when as many CPUs
+    wait for it as are active, as cpuhp_up_request() does."""
+    return 1 + (cut - 1).bit_length()
+
+
+def paid_for(row, op, treatment):
+    """What a count grows with: 'N' CPUs, 'S' slices or 'A' activations. The
+    rest of a request, its grace period and its rebuild on the way down, does
+    not grow."""
+    if treatment == "patched" and row == "stops":
+        return "S"
+    if treatment == "patched" and row == "rebuilds" and op == "SMT on":
+        return "A"
+    return "N"
+
+
+def number(what, n, size):
+    """That number for a request of n CPUs."""
+    return {"N": n, "S": slices(n, size),
+            "A": activations(slices(n, size))}[what]
 
 
 # ---- the counts ---------------------------------------------------------
@@ -53,10 +98,21 @@ def measured(doc):
     return out
 
 
-def fit(doc):
-    """{(machine, op, treatment): {row: {'a', 'b', 'predicted', 'measured'}}}:
-    a + b*N, by least squares over all sizes but the largest."""
+def whole(doc, size):
+    """The most CPUs that the record took down with one stop although they are
+    more than a slice: it is of a tree without slices. 0: of one with them."""
+    return max((n for (_, *key), sizes in measured(doc).items()
+                if key == ["SMT off", "patched"]
+                for n, counts in sizes.values()
+                if n > size and counts["stops"] == 1), default=0)
+
+
+def fit(doc, size):
+    """{(machine, op, treatment): {row: {'a', 'b', 'of', 'predicted',
+    'measured'}}}: a + b times the number of what 'of' says, by least squares
+    over all sizes but the largest."""
     out = {}
+    sliced = not whole(doc, size)
     for key, sizes in measured(doc).items():
         *small, largest = sorted(sizes)
         if len(small) < 2:
@@ -66,65 +122,41 @@ def fit(doc):
         n, want = sizes[largest]
         rows = out[key] = {}
         for row in COUNTS:
-            b, a = statistics.linear_regression(
-                [sizes[t][0] for t in small], [sizes[t][1][row] for t in small])
+            of = paid_for(row, *key[1:]) if sliced else "N"
+            x = [number(of, sizes[t][0], size) for t in small]
+            y = [sizes[t][1][row] for t in small]
+            if len(set(x)) > 1:
+                b, a = statistics.linear_regression(x, y)
+            else:
+                b, a = statistics.mean(y) / x[0], 0
             a, b = round(a, 6), round(b, 6)
-            rows[row] = {"a": a, "b": b, "predicted": a + b * n,
+            rows[row] = {"a": a, "b": b, "of": of,
+                         "predicted": a + b * number(of, n, size),
                          "measured": want[row]}
     return out
 
 
-def formula(a, b):
+def formula(a, b, of="N"):
     """'1+2N'"""
     terms = [f"{a:.3g}"] if a or not b else []
     if b:
-        terms.append("N" if b == 1 else f"{b:.3g}N")
+        terms.append(of if b == 1 else f"{b:.3g}{of}")
     return "+".join(terms).replace("+-", "-")
 
 
-def at(rows, n, chunks=1):
-    """Counts of n CPUs; what does not depend on n is for each chunk."""
-    return {row: x["a"] * chunks + x["b"] * n for row, x in rows.items()}
+def at(rows, n, size, op="", treatment=""):
+    """Counts of n CPUs. What a tree without slices did once for a request is
+    done for each slice or activation."""
+    out = {}
+    for row, x in rows.items():
+        of = paid_for(row, op, treatment)
+        times = 1 if of == "N" else number(of, n, size)
+        out[row] = (x["a"] * times + x["b"] * n if x["of"] == "N" else
+                    x["a"] + x["b"] * times)
+    return out
 
 
 # ---- 1920 CPUs ----------------------------------------------------------
-
-class Bounds(typing.NamedTuple):
-    """How the series cuts a request: at most so many CPUs in an operation, and
-    when one takes longer than 'ms', fewer in the next, but not below
-    'least'."""
-    batch: int
-    ms: int
-    least: int
-
-
-def bounds():
-    """Those of the series in linux/; LabError where it has none."""
-    text = "".join(p.read_text() for p in
-                   sorted((common.LINUX / "kernel").glob("cpuhp*.c")))
-    found = [re.search(x, text) for x in (
-        r"\bbatch_max\b.* = (\d\d+);",
-        r"CPUHP_CHUNK_NS\s+\((\d+) \* NSEC_PER_MSEC",
-        r"CPUHP_CHUNK_MIN\s+(\d+)U\b")]
-    if not all(found):
-        raise LabError(f"no bounds of an operation in {common.LINUX}/kernel/"
-                       "cpuhp*.c; mend bounds() in lab/scale.py")
-    return Bounds(*(int(m[1]) for m in found))
-
-
-def chunks(n, fixed_ms, each_ms, b):
-    """The operations that n CPUs are cut into with the Bounds b, as
-    cpuhp_fit_chunk() does by the time they take: 'batch' at first, then as
-    many as would have fit. What it does for the time in which all CPUs are
-    stopped is left out: nobody knows how long that is."""
-    size, out = b.batch, []
-    while n:
-        out.append(min(size, n))
-        n -= out[-1]
-        took = fixed_ms + each_ms * out[-1]
-        size = min(max(int(out[-1] * b.ms / took), b.least), b.batch)
-    return out
-
 
 def unit_costs(hw, base):
     """{name: (low, high)} in seconds, from the mails; 'base' has the counts
@@ -138,13 +170,15 @@ def unit_costs(hw, base):
     step = (hw["x86"]["total_ms"] / 1000 / hw["x86"]["going"],
             p9["off_expedited_s"] / p9["going"])
     stop = (0.0, step[1] * p10["cpus"] / p9["cpus"])
+    # of a step, what is done while all CPUs are stopped
+    die = (hw["arm"]["disable_min_ms"] / 1000, step[1])
     # the high stop round has all of POWER9's operation in it, steps too
     rest = (n * step[0], n * stop[1])
     rebuild = tuple((bare - base["GP"] * gp[i] - rest[i]) / base["rebuilds"]
                     for i in (1, 0))
     files = (p10["off_v6_0_s"] - bare) / n
-    return {"GP": gp, "step": step, "stop": stop, "files": (files, files),
-            "rebuild": rebuild}
+    return {"GP": gp, "step": step, "stop": stop, "die": die,
+            "files": (files, files), "rebuild": rebuild}
 
 
 def the_hour(hw, unit, base, n):
@@ -160,26 +194,29 @@ def the_hour(hw, unit, base, n):
              *pair("rebuild", base["rebuilds"]))]
 
 
-def estimate(unit, rows, n, b):
-    """Seconds to take n CPUs offline in chunks, and how many chunks: a dict
-    of (low, high) pairs; 'whole': if all chunks are as large as may be."""
-    out = {"seconds": [], "chunks": [], "whole": []}
-    per = {"GP": "GP", "stops": "stop", "rebuilds": "rebuild"}
+def estimate(unit, rows, n, size):
+    """What it takes to bring n CPUs down in slices of 'size': (low, high) in
+    seconds. 'stay': if one of them has to; 'stops': the part of all stops that
+    does not depend on who dies in them; how long one 'stop' lasts and, for a
+    slice, one 'hold' of the hotplug lock. And the number of slices."""
+    counts = at(rows, n, size, "SMT off", "patched")
+    ends = []
     for i in (0, 1):
-        fixed, each = (sum(rows[row][k] * unit[u][i] for row, u in per.items())
-                       for k in "ab")
-        each += unit["step"][i]
-        cut = len(chunks(n, fixed * 1e3, each * 1e3, b))
-        out["chunks"].append(cut)
-        out["seconds"].append(cut * fixed + n * each)
-        out["whole"].append(math.ceil(n / b.batch) * fixed + n * each)
-    return out
+        cost = {name: pair[i] for name, pair in unit.items()}
+        stops = counts["stops"] * cost["stop"]
+        seconds = (counts["GP"] * cost["GP"] + stops + n * cost["step"]
+                   + counts["rebuilds"] * cost["rebuild"])
+        ends.append({"seconds": seconds, "stay": seconds + cost["rebuild"],
+                     "stops": stops, "stop": cost["stop"] + size * cost["die"],
+                     "hold": cost["stop"] + size * cost["step"]})
+    low, high = ends
+    return {"slices": slices(n, size), **{k: (low[k], high[k]) for k in low}}
 
 
 def power9(p9, rows, way):
     """The 2023 mail's total from the counts of the lab. What a GP costs is
     from one difference in the mail, so this checks how many there are."""
-    gps = at(rows, p9["going"])["GP"]
+    gps = at(rows, p9["going"], 1)["GP"]
     gp = (p9[f"{way}_s"] - p9[f"{way}_no_cpuidle_gp_s"]) / p9["going"]
     return {"GPs": gps, "GP": gp, "measured": p9[f"{way}_s"],
             "predicted": gps * gp + p9[f"{way}_expedited_s"]}
@@ -188,15 +225,15 @@ def power9(p9, rows, way):
 def ppc64(hw, rows, way):
     """The 2026 mail: what each grace period that the lab counts would have to
     cost, and all the rest for each CPU, a rebuild of the domains among it."""
-    gps = at(rows, hw["going"])["GP"]
+    gps = at(rows, hw["going"], 1)["GP"]
     rest = hw[f"{way}_expedited_s"]
     return {"GPs": gps, "GP": (hw[f"{way}_s"] - rest) / gps,
             "rest": rest / hw["going"]}
 
 
-def model(doc, hw, b):
+def model(doc, hw, size):
     """Everything that the report says, as a dict."""
-    fits = fit(doc)
+    fits = fit(doc, size)
     like = {}           # pseries is like the machines of the mails
     for op in OPS:
         for t in bench.TREATMENTS:
@@ -206,17 +243,19 @@ def model(doc, hw, b):
             like[op, t] = fits["pseries", op, t]
     p10 = hw["power10"]
     n = p10["cpus"] - p10["cpus"] // p10["threads"]
-    base = at(like["SMT off", "base"], n)
+    base = at(like["SMT off", "base"], n, size)
     unit = unit_costs(hw, base)
     bare, gps = p10["off_v6_0_reverted_s"], base["GP"]
     return {"fits": fits, "like": like,
             "sizes": {k: sorted(v) for k, v in measured(doc).items()},
             "cpus": p10["cpus"], "threads": p10["threads"], "n": n,
-            "unit": unit, "bare": bare, "batch": b.batch, "total": p10["off_v6_0_s"],
+            "unit": unit, "bare": bare, "size": size, "whole": whole(doc, size),
+            "total": p10["off_v6_0_s"],
             "hour": the_hour(hw, unit, base, n),
             "expedited": (bare - gps * unit["GP"][1],
                           bare - gps * unit["GP"][0]),
-            "patched": estimate(unit, like["SMT off", "patched"], n, b),
+            "patched": {k: estimate(unit, like["SMT off", "patched"], n, k)
+                        for k in sorted({size, *SIZES, n})},
             "traced": {"rebuild": p10["traced_build_sched_domains_s"],
                        "files": p10["traced_update_debugfs_s"]},
             "power9": {way: power9(hw["power9"], like[f"SMT {way}", "base"],
@@ -251,7 +290,7 @@ def fit_text(m):
             for rows in by.values():
                 x = rows[row]
                 bad = abs(x["predicted"] - x["measured"]) >= 0.5
-                cells.append(f"{formula(x['a'], x['b']):<9}"
+                cells.append(f"{formula(x['a'], x['b'], x['of']):<9}"
                              f"{x['predicted']:.4g}/{x['measured']}"
                              f"{'  !' if bad else ''}"
                              if bad or x["measured"] else "-")
@@ -260,23 +299,46 @@ def fit_text(m):
     return out
 
 
+def size_table(p):
+    """One line for each size of a slice."""
+    row = "{:>5}  {:>6}  {:>12}  {:>12}  {:>12}  {:>8}  {:>9}".format
+    digits = lambda x: f"{x:.0f}" if x >= 10 or not x else f"{x:.1f}"
+    span = lambda lo, hi: f"{digits(lo)} - {digits(hi)}"
+    out = [row("", "", "one stop,", "one hold,", "all stops,", "share,",
+               "SMT off,"),
+           row("slice", "slices", "ms", "ms", "fixed, s", "%", "s")]
+    for size, x in p.items():
+        share = (100 * a / b for a, b in zip(x["stops"], x["seconds"]))
+        out.append(row(
+            size, x["slices"], *(span(*(1e3 * v for v in x[k]))
+                                 for k in ("stop", "hold")),
+            span(*x["stops"]), span(*share), span(*x["seconds"])))
+    return out
+
+
 def scale_text(m):
     """What it means for 1920 CPUs."""
-    n, unit = m["n"], m["unit"]
-    whole = math.ceil(n / m["batch"])
+    n, unit, size = m["n"], m["unit"], m["size"]
+    p = m["patched"]
     out = ["", f"{m['cpus']} CPUs, SMT{m['threads']}, {n} go or come: counts "
-           f"as of pseries, patched in {whole} chunks", "",
+           f"as of pseries, patched in {p[size]['slices']} slices", "",
            line("", [f"{op}:" for op in OPS], 33),
            line("", [f"{t:<11}" for t in bench.TREATMENTS] * 2, 11)]
     for row in COUNTS:
-        counts = [at(m["like"][op, t], n, whole if t == "patched" else 1)
+        counts = [at(m["like"][op, t], n, size, op, t)
                   for op in OPS for t in bench.TREATMENTS]
         out.append(line(row, [f"{c[row]:.0f}" for c in counts], 11))
+    out.append("Patched, off: one rebuild more if a CPU has to stay.")
+    if m["whole"]:
+        out += [f"The counts are of a tree which took {m['whole']} CPUs in one "
+                "operation:", f"slices of {size} and activations are the rule "
+                "of the kernel, not a fit."]
     out += ["", "Unit costs", ""]
     for name, why in (
             ("GP", "low: 128 CPUs, high: 1600 CPUs (2023-03)"),
             ("step", "low: x86 (2023-04), high: POWER9 (2023-03)"),
             ("stop", "unknown; high: all of POWER9's times 15"),
+            ("die", "low: ARM (2013-08), high: all of a step"),
             ("files", "of all CPUs, for each rebuild (2022-10)"),
             ("rebuild", "what is left of the total")):
         out.append(line(name, [between(unit[name])], 21, why))
@@ -291,17 +353,19 @@ def scale_text(m):
             f"{human(m['traced']['files'])}.",
             f"Untraced the files take {share:.0%} of that; as much of a "
             f"rebuild is {human(share * m['traced']['rebuild'])}."]
-    p = m["patched"]
-    cut = " or ".join(map(str, dict.fromkeys(p["chunks"])))
     out += ["", f"SMT{m['threads']} off on {m['cpus']} CPUs, without the files:"
             " ESTIMATE", ""]
     for name, what in (
             ("base (measured)", human(m["bare"])),
             ("base, rcu_expedited", between(m["expedited"])),
-            (f"patched, {cut} chunks", between(p["seconds"])),
-            (f"patched, {whole} chunks of {m['batch']} if not cut by time",
-             between(p["whole"]))):
+            (f"patched, {p[size]['slices']} slices of {size}",
+             between(p[size]["seconds"])),
+            ("patched, and a CPU has to stay", between(p[size]["stay"]))):
         out.append(f"{name:<46}{what}")
+    out += ["", "What the size of a slice does to that, low - high: ESTIMATE", "",
+            *size_table(p),
+            "The first hold, of all CPUs, is a rebuild, "
+            f"{between(unit['rebuild'])}, and a grace period."]
     out += ["", "POWER9 of 2023-03, 127 of 128 CPUs, GPs as counted here", ""]
     for way, x in m["power9"].items():
         bad = abs(x["predicted"] / x["measured"] - 1) > .25
@@ -319,7 +383,7 @@ def scale_text(m):
 
 def report(doc):
     """The model of what is recorded as text, 80 columns."""
-    m = model(doc, tomllib.loads(HARDWARE.read_text()), bounds())
+    m = model(doc, tomllib.loads(HARDWARE.read_text()), slice_size())
     return "\n".join((fit_text(m) + scale_text(m))[1:]) + "\n"
 
 

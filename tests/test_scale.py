@@ -9,16 +9,18 @@ import pytest
 from lab import bench, common, scale
 from lab.common import LabError
 
-BOUNDS = scale.Bounds(256, 100, 32)
+SIZE = 32
 HW = tomllib.loads(scale.HARDWARE.read_text())
 
 
-def calls(treatment, way, n):
+def calls(treatment, way, n, sliced):
     """What the kernels of the lab do on pseries."""
     if treatment == "patched":
+        cut = scale.slices(n, SIZE) if sliced else 1
         return {"synchronize_rcu_expedited": int(way == "off"),
-                "stop_machine_cpuslocked": int(way == "off"),
-                "build_sched_domains": 1}
+                "stop_machine_cpuslocked": cut * (way == "off"),
+                "build_sched_domains": 1 if way == "off" else
+                scale.activations(cut)}
     gp = "synchronize_rcu_" + ("normal" if treatment == "base"
                                else "expedited")
     return {gp: 1 + 2 * n if way == "off" else 1 + n,
@@ -26,7 +28,7 @@ def calls(treatment, way, n):
             "build_sched_domains": n, "kthread_park": 2 * n}
 
 
-def doc(sizes=(8, 16, 32), machine="pseries"):
+def doc(sizes=(8, 16, 32), machine="pseries", sliced=False):
     """Results as bench writes them."""
     runs = []
     for t in sizes:
@@ -35,7 +37,7 @@ def doc(sizes=(8, 16, 32), machine="pseries"):
                 "machine": machine, "cpus": t, "threads": 8, "tree": "p" * 40,
                 "variant": "patched" if treatment == "patched" else "base",
                 "counts": [{"op": op, "treatment": treatment, "calls":
-                            calls(treatment, op[4:], t - t // 8)}
+                            calls(treatment, op[4:], t - t // 8, sliced)}
                            for op in scale.OPS]})
     return {"scenario": "smt", "runs": runs, "stamp": {
         "date": "2026-01-01T00:00:00Z", "tree": "p" * 40, "kernel": "k",
@@ -54,69 +56,105 @@ def test_the_largest_size_is_predicted_and_not_in_the_fit(
     for run in bad["runs"]:
         if run["cpus"] == sizes[-1]:
             run["counts"][0]["calls"]["build_sched_domains"] = 999
-    good, off = (scale.fit(d)["pseries", "SMT off", "base"]
+    good, off = (scale.fit(d, SIZE)["pseries", "SMT off", "base"]
                  for d in (doc(sizes), bad))
     n = sizes[-1] * 7 // 8
-    assert good["GP"] == {"a": 1, "b": 2, "predicted": 1 + 2 * n,
+    assert good["GP"] == {"a": 1, "b": 2, "of": "N", "predicted": 1 + 2 * n,
                           "measured": 1 + 2 * n}
     assert off["rebuilds"] == {**good["rebuilds"], "measured": 999}
-    monkeypatch.setattr(scale, "bounds", lambda: BOUNDS)
+    monkeypatch.setattr(scale, "slice_size", lambda: SIZE)
     text = scale.report(bad)
     assert f"{n}/999  !" in text
     assert f"16 CPUs; predicted/measured for {sizes[-1]}" in text \
         or f"64 CPUs; predicted/measured for {sizes[-1]}" in text
     assert max(map(len, text.splitlines())) <= 80
-    assert text.count("ESTIMATE") == 2
+    assert text.count("ESTIMATE") == 3
 
 
 def test_formula():
     for (a, b), text in {(0, 0): "0", (1, 0): "1", (0, 1): "N", (1, 2): "1+2N",
                          (-2, .5): "-2+0.5N", (3, -1): "3-1N"}.items():
         assert scale.formula(a, b) == text
+    assert scale.formula(0, 1, "S") == "S"
 
 
-def test_chunks_follow_the_rule_of_the_kernel():
-    assert scale.chunks(1680, 10, .01, BOUNDS) == [256] * 6 + [144]
-    assert scale.chunks(1680, 1000, 1, BOUNDS) == [256] + [32] * 44 + [16]
-    # 256 take 200 ms: half of them next
-    assert scale.chunks(600, 72, .5, BOUNDS) == [256, 128, 94, 78, 44]
+def test_slices_and_activations_follow_the_rule_of_the_kernel():
+    assert [scale.slices(n, 32) for n in (1, 32, 33, 1680)] == [1, 1, 2, 53]
+    for cut in range(1, 70):
+        waits = active = times = 0
+        for left in range(cut)[::-1]:
+            waits += 1
+            if waits >= active or not left:
+                active, waits, times = active + waits, 0, times + 1
+        assert scale.activations(cut) == times
+    assert scale.activations(53) == 7
 
 
-def test_bounds_are_those_of_the_kernel(monkeypatch, tmp_path):
+@pytest.mark.parametrize("sizes", [(8, 16, 32), (8, 16, 32, 64, 128)])
+@pytest.mark.parametrize("sliced", [False, True])
+def test_what_a_record_of_either_tree_says_of_the_largest_machine(sizes, sliced):
+    d = doc(sizes, sliced=sliced)
+    old = max(sizes) == 128 and not sliced
+    assert scale.whole(d, SIZE) == (112 if old else 0)
+    m = scale.model(d, HW, SIZE)
+    for rows in m["fits"].values():
+        assert all(x["predicted"] == pytest.approx(x["measured"])
+                   for x in rows.values())
+    off, on = (scale.at(m["like"][op, "patched"], 1680, SIZE, op, "patched")
+               for op in scale.OPS)
+    assert (off["GP exp"], off["stops"], off["rebuilds"]) == (1, 53, 1)
+    assert (on["GP exp"], on["stops"], on["rebuilds"]) == (0, 0, 7)
+    assert ("took 112 CPUs in one" in "\n".join(scale.scale_text(m))) == old
+
+
+def test_the_size_of_a_slice_is_that_of_the_kernel(monkeypatch, tmp_path):
     monkeypatch.setattr(common, "LINUX", tmp_path)
-    with pytest.raises(LabError, match="no bounds of an operation"):
-        scale.bounds()
+    with pytest.raises(LabError, match="no size of a slice"):
+        scale.slice_size()
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel" / "cpuhp_x.c").write_text(
-        "static unsigned int batch_max __ro_after_init = 128;\n"
-        "#define CPUHP_CHUNK_NS\t\t(50 * NSEC_PER_MSEC)\n"
-        "#define CPUHP_CHUNK_MIN\t\t16U\n"
-        "static const unsigned int batch_max = 1;\n")
-    assert scale.bounds() == (128, 50, 16)
+        "static unsigned int cpuhp_batch __read_mostly = 48;\n"
+        "static const unsigned int cpuhp_batch = 1;\n")
+    assert scale.slice_size() == 48
 
 
 def test_the_hour_adds_up():
-    m = scale.model(doc(), HW, BOUNDS)
+    m = scale.model(doc(), HW, SIZE)
     *others, rebuilds = m["hour"]
     for i, j in ((1, 2), (2, 1)):
         assert sum(t[i] for t in others) + rebuilds[j] == pytest.approx(
             HW["power10"]["off_v6_0_s"])
     assert all(0 <= lo <= hi for _, lo, hi in m["hour"])
-    assert m["patched"]["seconds"][1] < m["expedited"][0] < m["bare"]
-    assert m["patched"]["whole"][1] < m["patched"]["seconds"][0]
-    # what each CPU pays is not paid once for a chunk
-    rows = {r: {"a": 0, "b": 0} for r in scale.COUNTS}
-    none, each = (scale.estimate(m["unit"], {**rows, "rebuilds": {
-        "a": 0, "b": b}}, 1680, BOUNDS)["whole"][0] for b in (0, 1))
-    assert each - none == pytest.approx(1680 * m["unit"]["rebuild"][0])
+    p = m["patched"][SIZE]
+    assert p["seconds"][1] < m["expedited"][0] < m["bare"]
+    # what each CPU pays is not paid once for a request, a stop for each slice
+    rows = {r: {"a": 0, "b": 0, "of": "N"} for r in scale.COUNTS}
+    cost = lambda row, a, b: scale.estimate(
+        m["unit"], {**rows, row: {"a": a, "b": b, "of": "N"}}, 1680, SIZE)
+    none, each, stop = (cost(*x)["seconds"][1] for x in (
+        ("rebuilds", 0, 0), ("rebuilds", 0, 1), ("stops", 1, 0)))
+    assert each - none == pytest.approx(1680 * m["unit"]["rebuild"][1])
+    assert stop - none == pytest.approx(53 * m["unit"]["stop"][1])
+    assert p["stay"][0] - p["seconds"][0] == pytest.approx(
+        m["unit"]["rebuild"][0])
+
+
+def test_larger_slices_stop_longer_and_take_less_in_all():
+    p = list(scale.model(doc(), HW, SIZE)["patched"].values())
+    assert [x["slices"] for x in p] == [53, 27, 14, 7, 1]
+    for a, b in zip(p, p[1:]):
+        assert b["seconds"][1] < a["seconds"][1]
+        for k in "stop", "hold":
+            assert b[k][0] > a[k][0] and b[k][1] > a[k][1]
+    assert all(x["stop"][0] <= x["stop"][1] <= x["hold"][1] for x in p)
 
 
 def test_grace_periods_that_the_lab_does_not_count():
-    off, on = scale.model(doc(), HW, BOUNDS)["ppc64"].values()
+    off, on = scale.model(doc(), HW, SIZE)["ppc64"].values()
     assert (off["GPs"], on["GPs"]) == (701, 351)
     assert off["GP"] == pytest.approx(.102, .01)
     assert on["GP"] == pytest.approx(.414, .01)
-    last = scale.scale_text(scale.model(doc(), HW, BOUNDS))[-2:]
+    last = scale.scale_text(scale.model(doc(), HW, SIZE))[-2:]
     assert ["MISSED" in x for x in last] == [False, True]
 
 
@@ -128,6 +166,7 @@ def test_grace_periods_that_the_lab_does_not_count():
     (json.dumps(doc(machine="q35")), "no counts of 'SMT off', base, on ps")])
 def test_results_that_do_not_do(monkeypatch, tmp_path, text, error):
     record(monkeypatch, tmp_path / "smt.json", text or "")
+    monkeypatch.setattr(scale, "slice_size", lambda: SIZE)
     if text is None:
         scale.RESULTS.unlink()
     with pytest.raises(LabError, match=error):
@@ -135,5 +174,5 @@ def test_results_that_do_not_do(monkeypatch, tmp_path, text, error):
 
 
 def test_every_unit_cost_names_its_mail():
-    for name in ("power10", "power9", "ppc64", "large", "x86"):
+    for name in ("power10", "power9", "ppc64", "large", "x86", "arm"):
         assert HW[name]["mail"] in HW["mail"]
