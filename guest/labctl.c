@@ -11,6 +11,10 @@
  *                             a real-time task on CPU 0 did not run meanwhile
  *   labctl lockwait FILE TEXT one write(2); prints how long somebody on CPU 0
  *                             who needs cpus_read_lock() waited at the longest
+ *   labctl membarrier CPU|all FILE TEXT  ... somebody on this CPU, or on any one,
+ *                             all of whom call membarrier(2) again and again
+ *   labctl half FILE TEXT     one write(2) that brings CPUs up; prints how long it
+ *                             took until tasks ran on half of them
  *   labctl wakeup US FILE TEXT  one write(2), and US microseconds after it began
  *                             an event which keeps the machine from suspend
  *   labctl uncached FILE      writes 64 KiB with RWF_DONTCACHE, and fsync(2)
@@ -27,6 +31,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <linux/reboot.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -42,6 +47,7 @@
 #include <sys/prctl.h>
 #include <sys/reboot.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -194,6 +200,188 @@ static void watch_lock(struct watch *w)
 		longest(w, now() - t0);
 		usleep(100);
 	}
+}
+
+/* Who waits for the lock: one on each of these CPUs */
+static int watch_first, watch_last;
+
+/*
+ * The same by membarrier(2), which takes the lock and then looks for CPUs that
+ * run a task which has registered; there is none. Each task begins on a CPU of
+ * its own; when that goes it is pushed to another. The first one is this one.
+ */
+static void watch_membarrier(struct watch *w)
+{
+	cpu_set_t set;
+	long long t0;
+	int cpu;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	for (cpu = watch_first; cpu < watch_last; cpu++) {
+		if (!fork())
+			break;
+	}
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	/* One that is offline has no reader */
+	if (sched_setaffinity(0, sizeof(set), &set) && errno != EINVAL) {
+		perror("membarrier");
+		w->failed = 1;
+	}
+	if (cpu == watch_last)
+		w->ready = 1;
+	while (!w->stop && !w->failed) {
+		t0 = now();
+		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0))
+			w->failed = 1;
+		longest(w, now() - t0);
+		usleep(watch_last > watch_first ? 2000 : 100);
+	}
+	if (cpu != watch_last)
+		_exit(0);
+	while (wait(NULL) > 0)
+		;
+}
+
+/* The CPUs of a list in sysfs */
+static int read_list(const char *name, cpu_set_t *set)
+{
+	char path[64], buf[4096], *p = buf;
+	long from, to;
+	FILE *f;
+
+	CPU_ZERO(set);
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", name);
+	f = fopen(path, "r");
+	if (!f || !fgets(buf, sizeof(buf), f)) {
+		perror(path);
+		return -1;
+	}
+	fclose(f);
+	while (*p >= '0' && *p <= '9') {
+		from = to = strtol(p, &p, 10);
+		if (*p == '-')
+			to = strtol(p + 1, &p, 10);
+		for (; from <= to; from++)
+			CPU_SET(from, set);
+		if (*p == ',')
+			p++;
+	}
+	return 0;
+}
+
+struct half {
+	volatile int stop;
+	volatile long long ran[CPU_SETSIZE];
+};
+
+/* Wakes up a task for each CPU on it as soon as it may run there */
+static void watch_half(struct half *h, const cpu_set_t *cpus, pid_t *pids, int *fds)
+{
+	cpu_set_t left = *cpus, set;
+	int cpu;
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	CPU_ZERO(&set);
+	CPU_SET(0, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	while (!h->stop && CPU_COUNT(&left)) {
+		for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+			if (!CPU_ISSET(cpu, &left))
+				continue;
+			CPU_ZERO(&set);
+			CPU_SET(cpu, &set);
+			if (sched_setaffinity(pids[cpu], sizeof(set), &set))
+				continue;
+			CPU_CLR(cpu, &left);
+			if (write(fds[cpu], "x", 1) != 1)
+				perror("half");
+		}
+		usleep(200);
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	long long x = *(const long long *)a, y = *(const long long *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int do_half(const char *file, const char *text)
+{
+	struct half *h = mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	static long long times[CPU_SETSIZE];
+	static pid_t pids[CPU_SETSIZE];
+	static int fds[CPU_SETSIZE];
+	cpu_set_t present, online, cpus, set;
+	size_t len = strlen(text);
+	int fd, cpu, n = 0, p[2], i, ret = 0;
+	long long t0;
+	pid_t watch;
+	char c;
+
+	fd = open(file, O_WRONLY | O_CLOEXEC);
+	if (h == MAP_FAILED || fd < 0 || read_list("present", &present) ||
+	    read_list("online", &online)) {
+		fprintf(stderr, "%s: %s\n", file, strerror(errno));
+		return 1;
+	}
+	CPU_XOR(&cpus, &present, &online);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &cpus))
+			continue;
+		if (pipe2(p, O_CLOEXEC))
+			return 1;
+		pids[cpu] = fork();
+		if (!pids[cpu]) {
+			close(p[1]);
+			if (read(p[0], &c, 1) == 1)
+				h->ran[cpu] = now();
+			_exit(0);
+		}
+		close(p[0]);
+		fds[cpu] = p[1];
+	}
+	watch = fork();
+	if (!watch) {
+		watch_half(h, &cpus, pids, fds);
+		_exit(0);
+	}
+	/* Not on the CPU of the one who watches */
+	CPU_ZERO(&set);
+	for (cpu = 1; cpu < CPU_SETSIZE; cpu++)
+		CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	usleep(10000);
+	t0 = now();
+	if (write(fd, text, len) != (ssize_t)len) {
+		fprintf(stderr, "%s: %s\n", file, strerror(errno));
+		ret = 1;
+	}
+	/* The last one is to run as well */
+	usleep(10000);
+	h->stop = 1;
+	waitpid(watch, NULL, 0);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &cpus))
+			continue;
+		if (h->ran[cpu])
+			times[n++] = h->ran[cpu];
+		else
+			kill(pids[cpu], SIGKILL);
+		waitpid(pids[cpu], NULL, 0);
+	}
+	i = (CPU_COUNT(&cpus) + 1) / 2;
+	if (!i || n < i) {
+		fprintf(stderr, "half: tasks ran on %d of %d CPUs\n", n,
+			CPU_COUNT(&cpus));
+		return 1;
+	}
+	qsort(times, n, sizeof(*times), by_time);
+	printf("%lld\n", times[i - 1] - t0);
+	return ret;
 }
 
 /* Prints what the above saw while FILE is written to */
@@ -356,6 +544,14 @@ int main(int argc, char **argv)
 		return do_watched(watch_gap, argv[2], argv[3]);
 	if (!strcmp(cmd, "lockwait") && argc == 4)
 		return do_watched(watch_lock, argv[2], argv[3]);
+	if (!strcmp(cmd, "membarrier") && argc == 5) {
+		watch_first = watch_last = atoi(argv[2]);
+		if (!strcmp(argv[2], "all"))
+			watch_last = sysconf(_SC_NPROCESSORS_CONF) - 1;
+		return do_watched(watch_membarrier, argv[3], argv[4]);
+	}
+	if (!strcmp(cmd, "half") && argc == 4)
+		return do_half(argv[2], argv[3]);
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
 	if (!strcmp(cmd, "wakeup") && argc == 5)
@@ -377,7 +573,7 @@ int main(int argc, char **argv)
 		perror(cmd);
 		pause();
 	}
-	fprintf(stderr, "usage: labctl write|run|gap|lockwait|wakeup|uncached|"
-		"timer|cookie|now|json|poweroff|reboot\n");
+	fprintf(stderr, "usage: labctl write|run|gap|lockwait|membarrier|half|"
+		"wakeup|uncached|timer|cookie|now|json|poweroff|reboot\n");
 	return 2;
 }

@@ -257,7 +257,8 @@ def run_one(scenario, m, variant, image, treatment="", cycle=None):
                             "cycle": int(rec["cycle"]), "ns": int(rec["ns"])})
     # what these return is not how long the operation was
     others = {op["name"] for op in scenario["op"]
-              if op["run"].startswith(("labctl gap", "labctl lockwait"))}
+              if op["run"].startswith(("labctl gap", "labctl lockwait",
+                                       "labctl membarrier", "labctl half"))}
     for rec in r.of("counts"):
         calls = {k: int(v) for k, v in rec.items()
                  if k not in ("t", "op", "treatment", "status", "ns", "gp_ns")}

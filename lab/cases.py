@@ -350,16 +350,17 @@ def migration():
                     (*first, *every), given, host=judge.wake, **kw)
 
 
-def chunks():
-    """Requests that take more than one operation."""
+def slices():
+    """Requests that take more than one slice."""
     for type_, t, batch in ("q35", 2, 7), ("q35", 2, 3), ("pseries", 8, 3):
         yield _case(type_, 16, t, f"cpuhp.batch={batch}", "batch",
                     ("a list", "SMT control",
                      "SMT control stops when a CPU fails",
+                     "SMT control stops when a CPU can't be deactivated",
                      "a writer is killed, CPUs come",
                      "a writer is killed, CPUs go",
                      "a writer of SMT control is killed", "smt-test.sh",
-                     "cpulist-test.sh", ALL_ON), {"BATCH": batch},
+                     "cpulist-test.sh", "request-test.sh", ALL_ON), {"BATCH": batch},
                     append=f"cpuhp.batch={batch}")
     # threads do what others may wait for: one by one
     for p in "threadirqs", "rcutree.use_softirq=0", "thread_backlog_napi":
@@ -367,7 +368,7 @@ def chunks():
                     ("a list", "SMT control", "a writer is killed, CPUs come",
                      "a writer is killed, CPUs go",
                      "a writer of SMT control is killed", "smt-test.sh",
-                     "cpulist-test.sh", ALL_ON), {"BATCH": 1}, append=p)
+                     "cpulist-test.sh", "request-test.sh", ALL_ON), {"BATCH": 1}, append=p)
 
 
 def cpufreq():
@@ -500,7 +501,7 @@ QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
 FULL = {"selftests": selftests}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,
-    chunks, sched, cpufreq, late, deferred, scarce, few, tracers, leak)}
+    slices, sched, cpufreq, late, deferred, scarce, few, tracers, leak)}
 
 
 def table(full="", cycles=""):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# A request in several operations of BATCH CPUs: APPEND=cpuhp.batch=3, or for
-# BATCH=1 what has CPUs go one by one: threadirqs
+# A request in slices of BATCH CPUs: APPEND=cpuhp.batch=3, or for BATCH=1 what has
+# CPUs go one by one, each through both levels: threadirqs
 . /lab/prelude.sh
 BATCH=${BATCH-3}
 
@@ -8,21 +8,36 @@ S=/sys/kernel/debug/cpuhp
 PARAM=/sys/module/cpuhp/parameters
 echo 1 > $S/enable
 
-# request UP OPERATIONS: the last one had so many, and all of its CPUs went, with
-# one rebuild of the sched domains each time and, downwards, one stop_machine()
+# request UP CPUS: all CPUs of the last one went, in as many slices as it takes or
+# some more, as cores are not cut, with one stop_machine() for each slice down and
+# one rebuild of the sched domains for all of them, and up no more rebuilds than
+# slices. One by one each CPU has its own.
 request() {
-	local want="^request: $1 asked \([0-9]*\) done \1 operations $2 result 0 "
-	local stops=0
+	local n=$2 least=$((($2 + BATCH - 1) / BATCH)) ops stops rebuilds slices
 
-	[ $1 = up ] || stops=$2
-	grep -q "$want" $S/last && grep -q "^request_stops: $stops " $S/last &&
-		grep -q "^request_domain_rebuilds: $2$" $S/last ||
+	read -r ops stops rebuilds < <(awk '
+		/^request: / { for (i = 1; i < NF; i++)
+			if ($i == "operations") ops = $(i + 1) }
+		/^request_stops: / { stops = $2 }
+		/^request_domain_rebuilds: / { rebuilds = $2 }
+		END { print ops, stops, rebuilds }' $S/last)
+	slices=$((ops - rebuilds))
+	grep -q "^request: $1 asked $n done $n operations [0-9]* result 0 " $S/last &&
+		[ $slices -ge $least ] && [ $slices -le $n ] &&
+		if [ $BATCH = 1 ]; then
+			[ $rebuilds = $n ] && [ $slices = $n ]
+		elif [ $1 = up ]; then
+			[ $rebuilds -le $slices ]
+		else
+			[ $rebuilds = 1 ]
+		fi &&
+		[ $stops = $([ $1 = up ] && echo 0 || echo $slices) ] ||
 		{ grep ^request $S/last; return 1; }
 }
 
 # the sums that x86 makes about vectors are those of an operation
 list() {
-	local n=$(((CPUS - 2 + BATCH - 1) / BATCH))
+	local n=$((CPUS - 2))
 
 	put hotplug/offline 1-$((CPUS - 2)) && request down $n &&
 		want $THREADS $(range 1 $((CPUS - 1))) &&
@@ -30,31 +45,35 @@ list() {
 }
 
 control() {
-	local n=$(((CPUS - CPUS / THREADS + BATCH - 1) / BATCH))
+	local n=$((CPUS - CPUS / THREADS))
 
 	put smt/control off && request down $n && want 1 &&
 		put smt/control on && request up $n && want $THREADS
 }
 
-# SMT control ends with the operation in which a CPU fails
+# SMT control ends with the slice in which a CPU fails
 stops() {
-	local c siblings=() chunk state n=$BATCH
+	local c siblings=() slice state
 
 	for ((c = 0; c < CPUS; c++)); do
 		[ $((c % THREADS)) = 0 ] || siblings+=($c)
 	done
-	# nobody is left alone for the second
-	[ $((${#siblings[@]} - 1)) != $n ] || [ $n -le 2 ] || n=$((n - 1))
-	chunk=(${siblings[@]:0:n})
-	state=$(state_of sched:active)
-	echo $((state)) > $CPU/cpu${chunk[1]}/hotplug/fail
+	slice=(${siblings[@]:0:BATCH})
+	state=$(state_of workqueue:online)
+	echo $((state)) > $CPU/cpu${slice[1]}/hotplug/fail
 	refused smt/control off || return
 	[ "$(cat $CPU/smt/control)" = on ] || return
 	# those of the first one are gone, but for that CPU
-	c=${chunk[1]}
-	unset chunk[1]
-	want $THREADS ${chunk[*]} && put smt/control off && want 1 &&
+	unset slice[1]
+	want $THREADS ${slice[*]} && put smt/control off && want 1 &&
 		put smt/control on && want $THREADS
+}
+
+# before sched:active, where a CPU that fails ends it for all of them
+none() {
+	echo $(($(state_of sched:active))) > $CPU/cpu$((CPUS - 1))/hotplug/fail
+	refused smt/control off && [ "$(cat $CPU/smt/control)" = on ] &&
+		want $THREADS
 }
 
 # kill_writer DELAY TEXT FILE: while CPUs take their time
@@ -88,7 +107,7 @@ killed() {
 
 # ... but not SMT control, which would say what is not so
 not_killed() {
-	local n=$(((CPUS - CPUS / THREADS + BATCH - 1) / BATCH))
+	local n=$((CPUS - CPUS / THREADS))
 
 	kill_writer dead_delay_us off smt/control
 	request down $n && want 1 && [ "$(cat $CPU/smt/control)" = off ] ||
@@ -106,9 +125,12 @@ result "a list" list
 [ $THREADS = 1 ] || result "SMT control" control
 [ $THREADS = 1 ] || [ $BATCH = 1 ] ||
 	result "SMT control stops when a CPU fails" stops
+[ $THREADS = 1 ] || [ $BATCH = 1 ] ||
+	result "SMT control stops when a CPU can't be deactivated" none
 result "a writer is killed, CPUs come" killed up online
 result "a writer is killed, CPUs go" killed down offline
 [ $THREADS = 1 ] || result "a writer of SMT control is killed" not_killed
 result "smt-test.sh" selftest smt-test.sh
 result "cpulist-test.sh" selftest cpulist-test.sh
+result "request-test.sh" selftest request-test.sh
 result "all online at the end" want $THREADS
