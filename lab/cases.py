@@ -360,15 +360,16 @@ def slices():
                      "a writer is killed, CPUs come",
                      "a writer is killed, CPUs go",
                      "a writer of SMT control is killed", "smt-test.sh",
-                     "cpulist-test.sh", "request-test.sh", ALL_ON), {"BATCH": batch},
-                    append=f"cpuhp.batch={batch}")
+                     "cpulist-test.sh", "request-test.sh", ALL_ON),
+                    {"BATCH": batch}, append=f"cpuhp.batch={batch}")
     # threads do what others may wait for: one by one
     for p in "threadirqs", "rcutree.use_softirq=0", "thread_backlog_napi":
         yield _case("q35", 8, 2, p, "batch",
                     ("a list", "SMT control", "a writer is killed, CPUs come",
                      "a writer is killed, CPUs go",
                      "a writer of SMT control is killed", "smt-test.sh",
-                     "cpulist-test.sh", "request-test.sh", ALL_ON), {"BATCH": 1}, append=p)
+                     "cpulist-test.sh", "request-test.sh", ALL_ON),
+                    {"BATCH": 1}, append=p)
 
 
 def cpufreq():
@@ -434,6 +435,14 @@ def scarce():
     yield _case("q35", 4, 2, "vectors run out", "vectors",
                 ("CPUs go one by one until there is no space", "a list",
                  "SMT off", ALL_ON), options=serial)
+    pin = ("-blockdev", "driver=null-co,node-name=pin,read-zeroes=on,"
+           "size=67108864", "-device", "virtio-blk-pci,drive=pin,serial=pin,"
+           "vectors=0,num-queues=1")
+    for accel in "icount", "mttcg":
+        yield _case("q35", 8, 2, f"irqload {accel}", "irqload",
+                    ("both disks go on", "an interrupt moves once",
+                     "nothing is said", ALL_ON), accel=accel, options=pin,
+                    disk=("msi", "size=67108864", "num-queues=2"))
     yield _case("q35", 4, 1, "timers of the HPET", "hpet",
                 ("a channel for each CPU", "a CPU fails to go",
                  "CPUs go and come", ALL_ON), cpu="Skylake-Server,-arat",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Interrupts without remapping move while they come: two disks under load, one
 # with MSI-X, one with a pin of the IO-APIC: make machines K=irqload
+# ROUNDS: how often CPUs go and come.
 . /lab/prelude.sh
 
 LAST=$((CPUS - 1))
@@ -59,10 +60,12 @@ rounds() {
 	local i l list
 
 	for ((i = 0; i < ROUNDS; i++)); do
-		for list in 1-$LAST 1-$((LAST / 2)) $((LAST / 2 + 1))-$LAST; do
+		for list in 1-$LAST 1-$((LAST / 2)) \
+			$((LAST / 2 + 1))-$LAST; do
 			# put an interrupt where it has to go
 			expand "$list"
-			echo "${cpus[(i + 1) % ${#cpus[@]}]}" > /proc/irq/$(irqs $pin)/smp_affinity_list
+			echo "${cpus[(i + 1) % ${#cpus[@]}]}" \
+				> /proc/irq/$(irqs $pin)/smp_affinity_list
 			# it moves with the next interrupt only
 			goes_on
 			leaving "$list"
@@ -88,8 +91,13 @@ done
 result "both disks go on" rounds
 echo "moves: $moves, not from the first CPU: $others" > /dev/console
 
-# counts IRQ: on CPUs from 2 on
-counts() { tr , ' ' < /sys/kernel/irq/$1/per_cpu_count | awk '{ for (i = 3; i <= NF; i++) n += $i; print n }'; }
+# counts IRQ: how often it came on CPUs from 2 on
+counts() {
+	tr , ' ' < /sys/kernel/irq/$1/per_cpu_count |
+		awk '{ for (i = 3; i <= NF; i++) n += $i; print n }'
+}
+
+# once: from CPU 1 to CPU 0, and not to one which goes in a later slice
 once() {
 	local irq=$(irqs $pin) n i
 
@@ -99,16 +107,20 @@ once() {
 		goes_on
 		echo 0-$LAST > /proc/irq/$irq/smp_affinity_list
 		goes_on
-		[ $(cat /proc/irq/$irq/effective_affinity_list) = 1 ] || { echo not on 1; return 1; }
+		[ $(cat /proc/irq/$irq/effective_affinity_list) = 1 ] ||
+			{ echo "not on CPU 1"; return 1; }
 		n=$(counts $irq)
 		put hotplug/offline 1-$LAST || return
 		echo "$i: $n $(counts $irq)" > /dev/console
-		[ $(counts $irq) = $n ] || { echo "moved to one that goes"; return 1; }
+		[ $(counts $irq) = $n ] ||
+			{ echo "moved to one that goes"; return 1; }
 		goes_on && all_on || return
 	done
 	echo 32 > /sys/module/cpuhp/parameters/batch
 }
 result "an interrupt moves once" once
 kill $(jobs -p)
-result "nothing is said" eval '! dmesg | grep -E "offline CPUs|No irq handler|set affinity failed|move in progress|WARNING|nobody cared"'
+BAD='offline CPUs|No irq handler|set affinity failed|move in progress'
+BAD+='|WARNING|nobody cared'
+result "nothing is said" eval '! dmesg | grep -E "$BAD"'
 result "all online at the end" all_on
