@@ -29,7 +29,7 @@ for f in device_offline device_online cpuset_handle_hotplug build_sched_domains 
 	 build_overlap_sched_groups build_sched_groups cpu_attach_domain \
 	 rq_attach_root update_group_capacity takedown_cpu takedown_cpus \
 	 irq_affinity_online_cpu irq_affinity_online_cpus workqueue_online_cpu \
-	 workqueue_online_cpus blk_mq_hctx_notify_online \
+	 workqueue_update_cpus blk_mq_hctx_notify_online \
 	 blk_mq_hctx_notify_offline blk_mq_hctx_notify_dead kthread_park; do
 	echo $f >> $T/set_ftrace_filter 2> /dev/null
 done
