@@ -14,8 +14,6 @@ from .common import LabError, say
 SKIP_ALLOWED = [
     ("q35-8-acpi-cpufreq", "the last CPU is refused",
      "CPU 0 is not asked on x86, so one always stays"),
-    ("q35-8-acpi-cpufreq", "events of operations are missing with cpufreq",
-     "not understood: some are not in the trace there"),
     # in full length
     ("pseries-16", "a CPU does not come alive",
      "the kernel waits 100 s there, and the delay is 20 s"),
