@@ -96,12 +96,16 @@ def check_each_patch(rep, arches, budget):
 # ---- make bisect-check --------------------------------------------------
 
 STATE = TOP / "bench" / "results" / "bisect.json"
-# parts which can be sent before the others, and what else they need. Not 05:
-# its patch of the core leader builds on 04
+# parts which can be sent before the others, and what else they need
 ALONE = {
     "00-fixes": (),
     "01-cpuidle": (),
     "03-one-cpu": (),
+    "05-neighbours": (
+        "perf/x86/amd/uncore: Keep the context of a CPU which stays "
+        "online",
+        "cpu/hotplug: Add helpers to find a CPU which outlives another",
+    ),
 }
 
 
