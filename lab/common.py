@@ -26,8 +26,7 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan", "rt", "scx", "torture", "tree03", "bpf",
-            "nostats")
+PROFILES = ("", "debug", "kcsan", "rt", "scx", "torture", "tree03", "bpf")
 
 
 class LabError(Exception):

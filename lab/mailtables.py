@@ -278,33 +278,6 @@ def survivors(doc):
     return "\n".join(out) + "\n"
 
 
-def stats(doc):
-    """What accounting costs: not built in, built in and off, on."""
-    found, n = {}, 0
-    for run in doc["runs"]:
-        for s in run["samples"]:
-            op, _, on = s["op"].partition(", ")
-            found.setdefault((run["machine"], run["cpus"], op), {}).setdefault(
-                "on" if on else run["variant"], []).append(s["ns"] / 1e6)
-    out = []
-    for (mach, cpus, op), took in found.items():
-        if "without" not in took:         # not an operation
-            continue
-        n = len(took["without"])
-        a, b, c = (statistics.median(took[k]) for k in ("without", "patched",
-                                                      "on"))
-        out.append(
-            f"{mach:<8}{cpus:>4} {op:<12}{ms(a, 2):>7}"
-            f"{ms(min(took['without']), 2):>7}{ms(max(took['without']), 2):>7}"
-            f"{ms(b, 2):>9}{100 * (b / a - 1):>+6.1f} %"
-            f"{ms(c, 2):>9}{100 * (c / a - 1):>+6.1f} %")
-    return "\n".join([
-        f"{doc['title']} ({_kind(doc)}, of {n})", "",
-        f"{'':<25}{'not built in':>21}{'off':>17}{'on':>17}",
-        f"{'machine':<8}{'CPUs':>4} {'operation':<12}{'median':>7}{'min':>7}"
-        f"{'max':>7}{'median':>9}{'':>8}{'median':>9}"] + out) + "\n"
-
-
-TABLES = {"stats": stats, "bringup": bringup, "boot_time": boot_time,
+TABLES = {"bringup": bringup, "boot_time": boot_time,
           "treatments": treatments, "stop": stop, "domains": domains,
           "latency": latency, "survivors": survivors}

@@ -42,9 +42,9 @@ class Config:
 
 
 X86, PPC = "x86_64_defconfig", "ppc64_defconfig"
-# what the series has for tests and statistics, and what that depends on
+# what the series has for tests, and what that depends on
 TESTS = "DEBUG_KERNEL=y RUNTIME_TESTING_MENU=y CPU_HOTPLUG_STATE_CONTROL=y"
-STATS = (TESTS + " FTRACE=y BLK_DEV_IO_TRACE=y CPU_HOTPLUG_STATS=y KUNIT=y "
+KUNIT = (TESTS + " FTRACE=y BLK_DEV_IO_TRACE=y KUNIT=y "
          "CPUHP_BATCH_KUNIT_TEST=y")
 # Without HOTPLUG_CPU there is no x86 with SMP: powerpc has that.
 CONFIGS = (
@@ -57,13 +57,13 @@ CONFIGS = (
     Config("corenet64", "powerpc", "corenet64_smp_defconfig"),
     Config("riscv64", "riscv", "defconfig", sizes=True),
     Config("mips-cps", "mips", "maltasmvp_defconfig",
-           "MIPS_CPS=y HOTPLUG_CPU=y " + STATS),
+           "MIPS_CPS=y HOTPLUG_CPU=y " + KUNIT),
     Config("arm64", "arm64", "defconfig"),
     Config("x86-maxsmp", "x86", X86,
            "DEBUG_KERNEL=y MAXSMP=y CPUMASK_OFFSTACK=y NR_CPUS=8192", True),
-    Config("i386", "x86", "i386_defconfig", "SMP=y " + STATS),
+    Config("i386", "x86", "i386_defconfig", "SMP=y " + KUNIT),
     Config("s390", "s390", "defconfig"),
-    Config("arm", "arm", "multi_v7_defconfig", "HOTPLUG_CPU=y " + STATS),
+    Config("arm", "arm", "multi_v7_defconfig", "HOTPLUG_CPU=y " + KUNIT),
     Config("ppc64", "powerpc", PPC, sizes=True),
     Config("ppc64-8192", "powerpc", PPC,
            "DEBUG_KERNEL=y CPUMASK_OFFSTACK=y NR_CPUS=8192", True),
@@ -76,7 +76,7 @@ CONFIGS = (
     Config("i386-up", "x86", "i386_defconfig", "SMP=n"),
     Config("ppc64e", "powerpc", "ppc64e_defconfig"),
     Config("pmac32-smp", "powerpc", "pmac32_defconfig",
-           "SMP=y HOTPLUG_CPU=y " + STATS),
+           "SMP=y HOTPLUG_CPU=y " + KUNIT),
     Config("corenet32", "powerpc", "corenet32_smp_defconfig"),
     Config("pseries-only", "powerpc", PPC, "PPC_POWERNV=n PPC_PMAC=n"),
     Config("powernv-only", "powerpc", "powernv_defconfig", "PPC_PSERIES=n"),

@@ -170,7 +170,8 @@ def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
     s = bench.load("ap-delay")
     ms = bench.machines(s, arch="ppc64le")
     assert {m.boot for m in ms} == set(s["boots"])
-    assert ms[-1].append == "cpuhp.stats=1 cpuhp.ap_delay_us=8000"
+    assert ms[-1].append == ("trace_event=cpuhp:* trace_buf_size=2M "
+                             "cpuhp.ap_delay_us=8000")
     assert len({m.name() for m in ms}) == len(ms)
     assert bench.boots(s, ms[0]) == [("patched", "", None)]
     assert bench.job_text(s, ms[0], "patched") == s["job"]
@@ -221,31 +222,3 @@ def test_a_patch_is_found_by_its_subject(toy, monkeypatch):
                                            cwd=toy.linux).strip()
     with pytest.raises(LabError, match="no patch 'one'"):
         kernels.patch("one")
-
-
-def test_accounting_is_compared_with_a_kernel_that_has_none():
-    def run(variant, ops):
-        return {"machine": "q35", "cpus": 16, "variant": variant, "samples": [
-            {"op": op, "treatment": variant, "cycle": c, "ns": int(ms * 1e6)}
-            for op, ms in ops for c in (1, 2, 3)]}
-    doc = {"scenario": "x", "title": "T", "report": "stats",
-           "clock": "virtual (icount)", "runs": [
-               run("without", [("SMT off", 10)]),
-               run("patched", [("SMT off", 10.1), ("SMT off, accounted", 12),
-                               ("stop", 1)])]}
-    text = bench.table(doc)
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == [
-        "q35", "16", "SMT", "off", "10.00", "10.00", "10.00", "10.10",
-        "+1.0", "%", "12.00", "+20.0", "%"]
-    assert "stop" not in text
-
-
-def test_a_variant_may_be_a_profile(monkeypatch):
-    made = []
-    monkeypatch.setattr(kernels, "build", lambda *a: made.append(a))
-    s = bench.load("stats")
-    for v in bench.variants(s):
-        bench.image(s, v, "x86_64")
-    assert made == [("patched", "x86_64", "nostats"), ("patched", "x86_64")]

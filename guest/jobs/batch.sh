@@ -4,25 +4,39 @@
 . /lab/prelude.sh
 BATCH=${BATCH-3}
 
-S=/sys/kernel/debug/cpuhp
 PARAM=/sys/module/cpuhp/parameters
-echo 1 > $S/enable
+T=/sys/kernel/tracing/instances/batch
+mkdir $T && echo counter > $T/trace_clock &&
+	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable &&
+	echo 1 > $T/events/cpuhp/cpuhp_request_end/enable &&
+	echo 1 > $T/events/cpuhp/cpuhp_stopped/enable &&
+	echo partition_sched_domains_locked > $T/set_ftrace_filter &&
+	echo function > $T/current_tracer || die "no trace of requests"
+
+# of the last request: direction, CPUs asked for and not tried, operations, result,
+# stops and rebuilds of the sched domains
+last() {
+	awk '/cpuhp_request_start:/ {
+			way = $(NF - 7); asked = $(NF - 5); stops = rebuilds = 0
+		}
+		/cpuhp_stopped:/ { stops++ }
+		/: partition_sched_domains_locked/ { rebuilds++ }
+		/cpuhp_request_end:/ {
+			print way, asked, $(NF - 5), $(NF - 2), $NF, stops, rebuilds
+		}' $T/trace | tail -n 1
+}
 
 # request UP CPUS: all CPUs of the last one went, in as many slices as it takes or
 # some more, as cores are not cut, with one stop_machine() for each slice down and
 # one rebuild of the sched domains for all of them, and up no more rebuilds than
 # slices. One by one each CPU has its own.
 request() {
-	local n=$2 least=$((($2 + BATCH - 1) / BATCH)) ops stops rebuilds slices
+	local n=$2 least=$((($2 + BATCH - 1) / BATCH)) up asked left ops ret stops
+	local rebuilds slices
 
-	read -r ops stops rebuilds < <(awk '
-		/^request: / { for (i = 1; i < NF; i++)
-			if ($i == "operations") ops = $(i + 1) }
-		/^request_stops: / { stops = $2 }
-		/^request_domain_rebuilds: / { rebuilds = $2 }
-		END { print ops, stops, rebuilds }' $S/last)
+	read -r up asked left ops ret stops rebuilds < <(last)
 	slices=$((ops - rebuilds))
-	grep -q "^request: $1 asked $n done $n operations [0-9]* result 0 " $S/last &&
+	[ "$up $asked $left $ret" = "$1 $n 0 0" ] &&
 		[ $slices -ge $least ] && [ $slices -le $n ] &&
 		if [ $BATCH = 1 ]; then
 			[ $rebuilds = $n ] && [ $slices = $n ]
@@ -32,7 +46,7 @@ request() {
 			[ $rebuilds = 1 ]
 		fi &&
 		[ $stops = $([ $1 = up ] && echo 0 || echo $slices) ] ||
-		{ grep ^request $S/last; return 1; }
+		{ last; return 1; }
 }
 
 # the sums that x86 makes about vectors are those of an operation
@@ -87,7 +101,7 @@ kill_writer() {
 	kill -KILL $pid
 	wait $pid
 	echo 0 > $PARAM/$1
-	grep ^request $S/last
+	last
 }
 
 # a fatal signal ends it between two operations
@@ -100,7 +114,7 @@ killed() {
 		delay=dead_delay_us
 	fi
 	kill_writer $delay 1-$((CPUS - 1)) hotplug/$2
-	grep -q "^request: $1 .* result -4 " $S/last && consistent || return
+	[[ $(last) = "$1 "*" -4 "* ]] && consistent || return
 	expand_file $CPU/online
 	[ ${#cpus[@]} -gt 1 ] && [ ${#cpus[@]} -lt $CPUS ] && all_on
 }
