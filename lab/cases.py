@@ -286,6 +286,13 @@ def restarts():
                  "it has a dump", "it has all cores in its device tree"),
                 {"PLUG": 1}, append="crashkernel=512M", disk=("next", KERNEL),
                 splats=Splats(crash=True))
+    for type_, t in ("pseries", 4), ("q35", 2):
+        yield _case(type_, 8, t, "shutdown of all CPUs but one", "shutdown",
+                    ("all CPUs but one go, and come back",
+                     "one refuses, all others go",
+                     "the one that stays is named"),
+                    splats=Splats(expected=r"kernel BUG at kernel/cpu\.c|"
+                                           r"Oops[: ]|Call Trace:"))
     yield _case("q35", 8, 2, "suspend", "suspend",
                 ("suspend to idle, pm_test", "suspend-test.sh",
                  "suspend to RAM, pm_test",
