@@ -130,7 +130,7 @@ def faults(title, lines):
     return out
 
 
-NO_FIXES = "No Fixes: tag, the commit is not known here:"
+NO_FIXES = "No Fixes: tag, new or the commit is not known here:"
 
 
 def _cover_of(part):

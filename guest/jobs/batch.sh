@@ -10,7 +10,7 @@ mkdir $T && echo counter > $T/trace_clock &&
 	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable &&
 	echo 1 > $T/events/cpuhp/cpuhp_request_end/enable &&
 	echo 1 > $T/events/cpuhp/cpuhp_stopped/enable &&
-	echo partition_sched_domains_locked > $T/set_ftrace_filter &&
+	echo partition_sched_domains > $T/set_ftrace_filter &&
 	echo function > $T/current_tracer || die "no trace of requests"
 
 # of the last request: direction, CPUs asked for and not tried, operations, result,
@@ -20,7 +20,7 @@ last() {
 			way = $(NF - 7); asked = $(NF - 5); stops = rebuilds = 0
 		}
 		/cpuhp_stopped:/ { stops++ }
-		/: partition_sched_domains_locked/ { rebuilds++ }
+		/: partition_sched_domains <-/ { rebuilds++ }
 		/cpuhp_request_end:/ {
 			print way, asked, $(NF - 5), $(NF - 2), $NF, stops, rebuilds
 		}' $T/trace | tail -n 1

@@ -3,6 +3,10 @@
 . /lab/prelude.sh
 
 LAST=$((CPUS - 1))
+TRACE=/sys/kernel/tracing
+ACTIVE=$(sed -n 's/^ *\([0-9]*\): sched:active$/\1/p' $CPU/hotplug/states)
+[ -n "$ACTIVE" ] && echo 1 > $TRACE/events/cpuhp/cpuhp_failed/enable ||
+	die "no trace of CPUs that have to stay"
 
 # interrupts: how many there are of the devices
 interrupts() {
@@ -21,13 +25,16 @@ homeless() {
 }
 
 # crowded FILE TEXT: no space for the vectors of all of them; only those go for
-# which there is
+# which there is, and the others are told so before anybody has moved
 crowded() {
 	dmesg -C
+	echo > $TRACE/trace
 	labctl write $CPU/$1 "$2" > /dev/null 2> /tmp/full &&
 		{ echo "$2 > $1 succeeds"; return 1; }
 	grep "No space left" /tmp/full || { cat /tmp/full; return 1; }
 	dmesg | grep "Cannot disable CPU" || return
+	grep "cpuhp_failed: .* step: *$ACTIVE " $TRACE/trace || return
+	grep cpuhp_failed: $TRACE/trace | grep -v " step: *$ACTIVE " && return 1
 	[ $(interrupts) = $ALL ] || { echo "$(interrupts) interrupts"; return 1; }
 	homeless && consistent || return
 	# as many as would go one by one
