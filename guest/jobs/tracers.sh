@@ -61,6 +61,21 @@ follow() {
 	return $status
 }
 
+# rests TRACER NAME: a CPU that is online and not active has its own thread
+rests() {
+	local comm c=$((CPUS - 1)) target=$CPU/cpu$((CPUS - 1))/hotplug/target allowed=
+
+	echo $(($(state_of sched:active) - 1)) > $target || return
+	echo $1 > current_tracer
+	sleep 0.3
+	for comm in $(grep -lx "$2/$c" /proc/[0-9]*/comm 2> /dev/null); do
+		allowed+=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' ${comm%comm}status)
+	done
+	echo nop > current_tracer
+	echo $(state_of online) > $target || return
+	[ "$allowed" = $c ] || { echo "$2/$c may run on: $allowed"; return 1; }
+}
+
 # its threads are somebody else's: the kernel starts none
 of_user_space() {
 	local n status=0
@@ -82,6 +97,7 @@ of_user_space() {
 result "timerlat" follow timerlat timerlat
 result "osnoise" follow osnoise osnoise
 result "timerlat of user space" of_user_space
+result "a CPU at rest has its osnoise thread" rests osnoise osnoise
 if grep -qw hwlat available_tracers; then
 	echo 1000 > hwlat_detector/width
 	echo per-cpu > hwlat_detector/mode

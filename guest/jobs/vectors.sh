@@ -32,7 +32,7 @@ crowded() {
 	labctl write $CPU/$1 "$2" > /dev/null 2> /tmp/full &&
 		{ echo "$2 > $1 succeeds"; return 1; }
 	grep "No space left" /tmp/full || { cat /tmp/full; return 1; }
-	dmesg | grep "Cannot disable CPU" || return
+	dmesg | grep "No room for the vectors of CPU $2 elsewhere" || return
 	grep "cpuhp_failed: .* step: *$ACTIVE " $TRACE/trace || return
 	grep cpuhp_failed: $TRACE/trace | grep -v " step: *$ACTIVE " && return 1
 	[ $(interrupts) = $ALL ] || { echo "$(interrupts) interrupts"; return 1; }
