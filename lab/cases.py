@@ -199,6 +199,9 @@ def parameters():
                     ("ppc64_cpu --smt", "ppc64_cpu --cores-on",
                      "ppc64_cpu --cores-on with SMT 2",
                      "ppc64_cpu --cores-on, smt/control"), {"TOOL": tool})
+    for type_, cpus, t in ("pseries", 16, 8), ("q35", 8, 2):
+        yield _case(type_, cpus, t, "chcpu", "chcpu",
+                    ("off and on", "one fails", "a CPU that is not there"))
 
 
 def sysfs():

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+# chcpu of util-linux: the guest's, which takes CPUs one by one, or a static binary
+# with the patch of contrib/util-linux, which takes a list in one request:
+#   make run JOB=guest/jobs/chcpu.sh CPUS=32 [ARCH=ppc64le] [DISK=chcpu=binary]
+. /lab/prelude.sh
+TOOL=chcpu
+LAST=$((CPUS - 1))
+ASKED=$LAST	# requests for all CPUs but the first
+if disk chcpu > /dev/null; then
+	cat $(disk chcpu) > /tmp/chcpu && chmod 755 /tmp/chcpu
+	TOOL=/tmp/chcpu
+	ASKED=1
+fi
+$TOOL --version
+echo 1 > $T/events/cpuhp/cpuhp_request_start/enable || die "no trace of requests"
+
+# told N TEXT: for N CPUs
+told() {
+	[ $(grep -c "^CPU [0-9]* $2\$" /tmp/said) = $1 ] || { cat /tmp/said; return 1; }
+}
+
+# requests N
+requests() {
+	local n=$(grep -c cpuhp_request_start: $T/trace)
+
+	echo > $T/trace
+	[ $n = $1 ] || { echo "$n requests, not $1"; return 1; }
+}
+
+off_and_on() {
+	echo > $T/trace
+	$TOOL -d 1-$LAST > /tmp/said && told $LAST disabled && requests $ASKED &&
+		[ "$(cat $CPU/online)" = 0 ] || return
+	$TOOL -d 1-$LAST > /tmp/said && told $LAST "is already disabled" &&
+		requests 0 || return
+	$TOOL -e 1-$LAST > /tmp/said && told $LAST enabled && requests $ASKED && all_on
+}
+
+# one that fails is named, and the others go
+one_fails() {
+	local status=0 refuse=/sys/module/cpuhp/parameters/refuse_cpu
+
+	echo 2 > $refuse || return
+	$TOOL -d 1-$LAST > /tmp/said 2>&1 || status=$?
+	echo -1 > $refuse
+	[ $status = 64 ] && told $((LAST - 1)) disabled &&
+		grep "CPU 2 disable failed: Device or resource busy" /tmp/said &&
+		$TOOL -e 1-$LAST > /tmp/said && all_on
+}
+
+# so are those which there are not
+absent() {
+	local status=0
+
+	$TOOL -d 2,$((CPUS + 1)) > /tmp/said 2>&1 || status=$?
+	[ $status = 64 ] && told 1 disabled &&
+		grep "CPU $((CPUS + 1)) does not exist" /tmp/said &&
+		$TOOL -e 2 > /tmp/said && all_on
+}
+
+result "off and on" off_and_on
+result "one fails" one_fails
+result "a CPU that is not there" absent
+for i in 1 2 3; do
+	off=$(labctl run $TOOL -d 1-$LAST) && on=$(labctl run $TOOL -e 1-$LAST) ||
+		die "$TOOL failed"
+	echo "$LAST CPUs: off $((off / 1000)) us, on $((on / 1000)) us"
+done
