@@ -25,6 +25,7 @@ CHECKPATCH_EXCEPT = [
      "all trace events are written like this"),
     (r"kernel/sched/topology\.c:.*:PREFER_PR_LEVEL:",
      "pr_debug() prints nothing without DEBUG"),
+    (r"kernel/cpu\.c:.*:AVOID_BUG:", "moved, not new"),
     (r"include/linux/percpu-rwsem\.h:.*:MACRO_ARG_REUSE:",
      "the name of what the macro defines"),
 ]

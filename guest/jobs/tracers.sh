@@ -65,7 +65,9 @@ follow() {
 rests() {
 	local comm c=$((CPUS - 1)) target=$CPU/cpu$((CPUS - 1))/hotplug/target allowed=
 
-	echo $(($(state_of sched:active) - 1)) > $target || return
+	# the last state before the scheduler's that has callbacks
+	grep -B 1 ': sched:active$' $CPU/hotplug/states | sed -n '1s/:.*//p' > $target ||
+		return
 	echo $1 > current_tracer
 	sleep 0.3
 	for comm in $(grep -lx "$2/$c" /proc/[0-9]*/comm 2> /dev/null); do
