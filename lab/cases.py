@@ -111,7 +111,7 @@ def _matrix(type_, cpus, threads, what="", *, counts=None, levels="off on",
     if threads == 1:
         results[1:3] = ["no SMT"]
     if kw.get("intc") == "xics":
-        results.append("one walk of the interrupts")
+        results += ["one walk of the interrupts", "each interrupt moves once"]
     return _case(type_, cpus, threads, what, "matrix", results,
                  {"LEVELS": levels, **given}, counts=counts or _counts, **kw)
 
@@ -245,6 +245,8 @@ def dlpar():
                 ("remove and add", "remove and add, SMT 1",
                  "remove and add, SMT 2", "a core with a running thread stays",
                  ALL_ON), counts=_counts)
+    yield _case("pseries", 8, 4, "DLPAR, a thread stops late", "dlpar-late",
+                ("a thread that stops late", ALL_ON), accel="mttcg")
     # not with icount: unplugged by its own hypercall, the thread of all CPUs
     # would have to wait for itself, and QEMU aborts
     loops, on = 12, ("SMT on", ALL_ON)

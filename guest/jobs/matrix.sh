@@ -99,26 +99,48 @@ system_count() {
 		all_on && counted_right
 }
 
-# firmware_calls LIST: how often CPUs that go offline ask it where an interrupt
-# goes. Not by the function's entry: ftrace is off for them.
-firmware_calls() {
+# calls FUNCTION LIST: how often CPUs that go offline call it. Not by its entry:
+# ftrace is off for them.
+calls() {
 	local n
 
-	echo 'p:get_server ics_rtas_get_server+0x20' > $T/kprobe_events &&
-		echo 1 > $T/events/kprobes/get_server/enable &&
-		put hotplug/offline $1 || return
-	n=$(awk '$1 == "get_server" { print $2 }' $T/kprobe_profile)
-	echo 0 > $T/events/kprobes/get_server/enable
+	echo "p:call $1+0x20" > $T/kprobe_events &&
+		echo 1 > $T/events/kprobes/call/enable &&
+		put hotplug/offline $2 || return
+	n=$(awk '$1 == "call" { print $2 }' $T/kprobe_profile)
+	echo 0 > $T/events/kprobes/call/enable
 	echo > $T/kprobe_events
 	all_on > /dev/null && echo $n
 }
 
+# once for all CPUs firmware is asked where the interrupts go
 one_walk() {
-	local one all
+	local one all f=ics_rtas_get_server
 
-	one=$(firmware_calls 1) && all=$(firmware_calls 1-$((CPUS - 1))) || return
+	one=$(calls $f 1) && all=$(calls $f 1-$((CPUS - 1))) || return
 	echo "$one calls for one CPU, $all for the others together"
 	[ "$one" -gt 0 ] && [ "$one" = "$all" ]
+}
+
+pin_to() {
+	local f
+
+	for f in /proc/irq/[0-9]*/smp_affinity_list; do
+		echo $1 2> /dev/null > $f
+	done
+	return 0
+}
+
+# CPU 1 takes over when CPU 0 goes, and goes with the next slice
+one_move() {
+	local one both f=ics_rtas_set_affinity batch=/sys/module/cpuhp/parameters/batch
+
+	put hotplug/offline 0 && all_on && echo 1 > $batch && pin_to 0 &&
+		one=$(calls $f 0) && pin_to 0 && both=$(calls $f 0-1)
+	local status=$?
+	echo 32 > $batch
+	echo "$one interrupts are moved from CPU 0, $both times with CPU 1"
+	[ $status = 0 ] && [ "$one" -gt 0 ] && [ "$one" = "$both" ]
 }
 
 # msr CPU NUMBER: as hexadecimal digits
@@ -182,7 +204,10 @@ ppc64le)
 *)
 	result "memory types" same_memory_types ;;
 esac
-[ "$INTC" != XICS ] || result "one walk of the interrupts" one_walk
+if [ "$INTC" = XICS ]; then
+	result "one walk of the interrupts" one_walk
+	result "each interrupt moves once" one_move
+fi
 if [ $THREADS != 1 ]; then
 	counted off - labctl write $CPU/smt/control off
 	counted on - labctl write $CPU/smt/control on
