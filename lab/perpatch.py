@@ -106,6 +106,7 @@ ALONE = {
         "online",
         "cpu/hotplug: Add helpers to find a CPU which outlives another",
     ),
+    "13-sched-rebuild": (),
 }
 
 
