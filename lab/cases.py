@@ -198,7 +198,8 @@ def parameters():
         yield _case(type_, 16, t, f"ppc64_cpu{which}", "ppc64-cpu",
                     ("ppc64_cpu --smt", "ppc64_cpu --cores-on",
                      "ppc64_cpu --cores-on with SMT 2",
-                     "ppc64_cpu --cores-on, smt/control"), {"TOOL": tool})
+                     "ppc64_cpu --cores-on, smt/control",
+                     "requests of ppc64_cpu --cores-on"), {"TOOL": tool})
     for type_, cpus, t in ("pseries", 16, 8), ("q35", 8, 2):
         yield _case(type_, cpus, t, "chcpu", "chcpu",
                     ("off and on", "one fails", "a CPU that is not there"))

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # ppc64_cpu of powerpc-utils, on pseries or powernv: --smt and --cores-on.
-# TOOL: which; /opt/newer/ppc64_cpu is Debian 13's.
+# TOOL: which; /opt/newer/ppc64_cpu is Debian 13's. Or a static binary with the patch
+# of contrib/powerpc-utils, which takes all cores in one request:
+#   make run JOB=guest/jobs/ppc64-cpu.sh ARCH=ppc64le [DISK=ppc64_cpu=binary]
 . /lab/prelude.sh
 TOOL=${TOOL-ppc64_cpu}
+ASKED=$((CPUS - THREADS))	# requests for all cores but the first
+if disk ppc64_cpu > /dev/null; then
+	cat $(disk ppc64_cpu) > /tmp/ppc64_cpu && chmod 755 /tmp/ppc64_cpu
+	TOOL=/tmp/ppc64_cpu
+	ASKED=1
+fi
 
 ppc64_cpu()
 {
@@ -48,7 +56,35 @@ cores_kernel() {
 		ppc64_cpu --cores-on=all && want $THREADS
 }
 
+# asked CMD...: in how many requests it takes all cores but the first, how long
+asked() {
+	local n from=$(date +%s%N)
+
+	"$@" || return
+	echo "$*: $((($(date +%s%N) - from) / 1000)) us"
+	n=$(grep -c cpuhp_request_start: $T/trace)
+	echo > $T/trace
+	[ $n = $ASKED ] || { echo "$n requests, not $ASKED"; return 1; }
+}
+
+cores_requests() {
+	local others=$(seq -s, 1 $((CPUS / THREADS - 1)))
+
+	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable && echo > $T/trace &&
+		asked ppc64_cpu --offline-cores=$others &&
+		want $THREADS $(range $THREADS $CPUS) &&
+		asked ppc64_cpu --online-cores=$others && want $THREADS &&
+		asked ppc64_cpu --cores-on=1 &&
+		want $THREADS $(range $THREADS $CPUS) &&
+		asked ppc64_cpu --cores-on=all && want $THREADS
+	local status=$?
+	echo 0 > $T/events/cpuhp/cpuhp_request_start/enable
+	return $status
+}
+
 result "ppc64_cpu --smt" smt_levels
 result "ppc64_cpu --cores-on" cores
 result "ppc64_cpu --cores-on with SMT 2" cores_smt
 result "ppc64_cpu --cores-on, smt/control" cores_kernel
+result "requests of ppc64_cpu --cores-on" cores_requests
+cat /tmp/why
