@@ -4,6 +4,7 @@ and a boot.Result. And the host's side of jobs that need one."""
 
 import contextlib
 import difflib
+import gzip
 import re
 import time
 
@@ -116,16 +117,26 @@ def counts(r, want):
             calls == want, f"{calls}, not {want}")
 
 
-def same(ref):
-    """Compares sysfs with what another case, which was given the same dict,
-    or this one before SMT switching has left in it."""
+def _reference(ref, key, got, first):
+    """What cases are compared with which were given the same dict: what the
+    first of them had, which leaves it there; None if that has not run."""
+    return ref.setdefault(key, got) if first else ref.get(key)
+
+
+NO_REFERENCE = "the case that this one is compared with has not run before it"
+
+
+def same(ref, first=True):
+    """Compares sysfs with that of the first case which was given the same dict,
+    at boot. That one: after SMT switching with before."""
     def judge(m, r):
         out = []
         for when in "boot", "again":
             got = r.files.get(when, b"").decode()
-            detail = "\n".join(difflib.unified_diff(
-                ref.setdefault("", got).splitlines(), got.splitlines(),
-                lineterm="", n=0))
+            want = _reference(ref, "", got, first)
+            detail = NO_REFERENCE if want is None else "\n".join(
+                difflib.unified_diff(want.splitlines(), got.splitlines(),
+                                     lineterm="", n=0))
             out.append((f"sysfs is as ever, {when}",
                         "thread_siblings_list:" in got and not detail,
                         detail))
@@ -133,16 +144,81 @@ def same(ref):
     return judge
 
 
-def as_fast(ref, factor=2):
-    """Compares the times of SMT off and on, the medians, with those of another
-    case, which was given the same dict."""
+def domain_states(log):
+    """[(operation, [line])] of what jobs/domains.sh logged: the sched domains of
+    the CPUs that are online after each, and what debugfs says of them.
+
+    A CPU keeps what was built for it last. The groups of a domain without
+    overlap are taken from its first CPU, as the patched kernel does not log
+    those of the others, unless it finds an error, which is kept."""
+    states, domains, root, files = [], {}, {}, []
+    cpu, shown = None, False
+    for line in log.splitlines():
+        if m := re.match(r"CPU(\d+) attaching (NULL )?", line):
+            cpu = int(m[1])
+            domains[cpu] = [" none"] if m[2] else []
+            if m[2]:
+                root.pop(cpu, None)
+        elif m := re.match(r" *domain-\d+: span=(\d+)\S* level=(\S+)", line):
+            shown = m[2] == "NUMA" or int(m[1]) == cpu
+            domains[cpu].append(line)
+        elif re.match(" *groups:", line):
+            if shown:
+                domains[cpu].append(line)
+        elif line.startswith("ERROR"):
+            domains.setdefault(cpu, []).append(line)
+        elif line.startswith("root domain span: "):
+            root |= dict.fromkeys(bench.cpulist(line.split()[-1]), line)
+        elif line.startswith("/"):
+            files.append(line)
+        elif line.startswith("== "):
+            _, online, what = line.split(" ", 2)
+            states.append((f"{online} {what}", [
+                text for c in sorted(bench.cpulist(online))
+                for text in (f"CPU{c}", root.get(c, ""), *domains.get(c, []))]
+                + files))
+            files = []
+    return states
+
+
+def same_domains(ref, first=True):
+    """Compares the sched domains after each operation with those of the first
+    case which was given the same dict."""
+    def judge(m, r):
+        got = domain_states(gzip.decompress(
+            r.files.get("domains", gzip.compress(b""))).decode())
+        want = _reference(ref, "", got, first)
+        detail = NO_REFERENCE if want is None else \
+            "" if got else "nothing was logged"
+        want = want or []
+        for n, ((what, is_), (op, was)) in enumerate(zip(got, want)):
+            if (what, is_) != (op, was):
+                detail = f"after operation {n}, {op}, {what}:\n" + "\n".join(
+                    difflib.unified_diff(was, is_, lineterm="", n=1))
+                break
+            if any(x.startswith("ERROR") for x in is_):
+                detail = f"after operation {n}, {op}:\n" + "\n".join(is_)
+                break
+        if not detail and len(got) != len(want):
+            detail = f"{len(got)} operations, not {len(want)}"
+        changed = sum(a[1] != b[1] for a, b in zip(got, got[1:]))
+        return [(f"sched domains after {len(got) - 1} operations, {changed} of "
+                 "which changed them", not detail, detail)]
+    return judge
+
+
+def as_fast(ref, first=True, factor=2):
+    """Compares the times of SMT off and on, the medians, with those of the
+    first case which was given the same dict."""
     def judge(m, r):
         out = []
         for op in "off", "on":
             ns = sorted(int(s["ns"]) for s in r.of("sample") if s["op"] == op)
             got = ns[len(ns) // 2] if ns else 0
-            less, more = sorted((got, ref.setdefault(op, got)))
+            want = _reference(ref, op, got, first)
+            less, more = sorted((got, want or 0))
             out.append((f"SMT {op} takes as long", 0 < more <= factor * less,
+                        NO_REFERENCE if want is None else
                         f"{less / 1e6:.1f} and {more / 1e6:.1f} ms"))
         return out
     return judge

@@ -65,8 +65,7 @@ def _cases(group):
     def run(rep, name):
         caserecord.stamp()
         for c in group:
-            image, t0 = cases.prepared(c.machine.arch, c.profile), \
-                time.monotonic()
+            image, t0 = cases.prepared(c), time.monotonic()
             results = cases.run(c, image)
             caserecord.keep(c, results, time.monotonic() - t0)
             for what, ok, detail in results:

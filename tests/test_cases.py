@@ -2,9 +2,11 @@
 """The table of boots, and that what is missing or wrong in one is a failure."""
 
 import dataclasses
+import gzip
 import json
 import re
 import subprocess
+import sys
 import types
 
 import pytest
@@ -291,6 +293,75 @@ def test_times_are_compared():
     assert failed(199, 24) == [True, False]
     assert failed(201, 25) == [False, True]
     assert [ok for _, ok, _ in judge.as_fast({})(None, result())] == [False] * 2
+
+
+def test_nothing_passes_without_what_it_is_compared_with():
+    r = result(sample=[{"op": op, "ns": "9"} for op in ("off", "on")])
+    r.files = dict.fromkeys(("boot", "again"), b"thread_siblings_list:0\n") | {
+        "domains": gzip.compress(b"== 0 boot\n")}
+    for compare in judge.same, judge.as_fast, judge.same_domains:
+        ref = {}
+        assert not any(ok for _, ok, _ in compare(ref, False)(None, r))
+        assert all(ok for _, ok, _ in compare(ref)(None, r))
+        assert all(ok for _, ok, _ in compare(ref, False)(None, r))
+
+
+def test_cases_that_are_compared_run_in_one_process(tmp_path):
+    (tmp_path / "test_it.py").write_text("""
+import pathlib, os, pytest, time
+@pytest.mark.parametrize("case", [
+    pytest.param(f"{g}{n}", marks=[pytest.mark.xdist_group(g)])
+    for g in "ab" for n in range(3)])
+def test_it(case):
+    time.sleep(0.3)
+    pathlib.Path(case).write_text(os.environ["PYTEST_XDIST_WORKER"])
+""")
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2",
+                    "--dist=loadgroup", "--no-loadscope-reorder"],
+                   cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    where = {p.name: p.read_text() for p in tmp_path.glob("[ab]?")}
+    assert len(where) == 6
+    for g in "ab":
+        assert len({w for name, w in where.items() if name[0] == g}) == 1
+
+
+def test_sched_domains_are_compared():
+    def log(groups, level="NUMA", last="0-1", extra=""):
+        return f"""CPU0 attaching NULL sched-domain.
+CPU0 attaching sched-domain(s):
+ domain-0: span=0-1 level={level}
+  groups: 0:{{ span=0 }}, 1:{{ span=1 }}
+CPU1 attaching sched-domain(s):
+ domain-0: span=0-1 level={level}
+{extra}  groups: {groups}
+root domain span: {last}
+/sys/kernel/debug/sched/domains/cpu0/domain0/imbalance_pct:110
+== 0-1 boot
+"""
+    ok = "1:{ span=1 }, 0:{ span=0 }"
+
+    def compare(*logs):
+        ref = {}
+        for text in logs:
+            r = result()
+            r.files = {"domains": gzip.compress(text.encode())}
+            out = [ok for _, ok, _ in judge.same_domains(ref)(None, r)]
+        return out[0]
+    assert compare(log(ok), log(ok))
+    # a group, its order, a root domain, a file, a CPU's state is another one
+    assert not compare(log(ok), log("1:{ span=1 }, 0:{ span=0-1 }"))
+    assert not compare(log(ok), log("0:{ span=0 }, 1:{ span=1 }"))
+    assert not compare(log(ok), log(ok, last="0"))
+    assert not compare(log(ok), log(ok).replace("110", "117"))
+    assert not compare(log(ok), log(ok) + log(ok))
+    assert not compare(log(ok), log(ok) + "CPU1 attaching NULL sched-domain.\n"
+                       "== 0-1 boot\n")
+    assert not compare("")
+    # an error is one in both, too
+    assert not compare(*[log(ok, extra="ERROR: empty group\n")] * 2)
+    # without overlap groups are those of the first CPU, wherever they begin
+    assert compare(log(ok, "MC"), log("", "MC").replace("  groups: \n", ""))
+    assert not compare(log(ok, "MC"), log(ok, "MC").replace("0:{ span=0 }", ""))
 
 
 def test_sysfs_is_compared():

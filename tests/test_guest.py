@@ -97,7 +97,7 @@ def test_case(rep, case, pytestconfig):
     keep = pytestconfig.getoption("record")
     if keep:
         caserecord.stamp()
-    image, t0 = cases.prepared(arch, case.profile), time.monotonic()
+    image, t0 = cases.prepared(case), time.monotonic()
     results = cases.run(case, image)
     for name, ok, detail in results:
         rep.add(f"{case.name}: {name}", ok, detail)

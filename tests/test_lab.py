@@ -108,13 +108,14 @@ def test_the_table_in_short_has_counts_and_times():
              "synchronize_rcu_" + ("normal" if t == "base" else "expedited"): 7,
              "stop_machine_cpuslocked": 3, "build_sched_domains": 4}}
              for op in ops for t in bench.TREATMENTS]}
-        for mach, ops in (("q35", ("smt/control off", "smt/control on")),
+        for mach, ops in (("q35", ("smt/control off", "smt/control on",
+                                   "chcpu -d 8-15", "chcpu -e 8-15")),
                           ("pseries", ("smt/control off", "smt/control on",
                                        "ppc64_cpu --smt=off",
                                        "ppc64_cpu --smt=on")))]}
     rows = [[c.strip() for c in x.split("|")[1:-1]]
             for x in bench.in_short(doc).splitlines()]
-    assert all(len(r) == 4 for r in rows) and len(rows) == 8
+    assert all(len(r) == 4 for r in rows) and len(rows) == 9
     assert rows[2][1:] == ["7 normal", "7 expedited", "7 expedited"]
     assert rows[3][1:] == ["3 / 4"] * 3 and rows[4][1:] == ["2.0 / 2.0"] * 3
 
