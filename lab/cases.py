@@ -401,7 +401,8 @@ def domains():
         ref = {}
         for variant in kernels.VARIANTS:
             yield Case(f"{m.name()} domains, {what}, {variant}", m, "domains",
-                       vars={"N": 700}, limit=3600, variant=variant,
+                       vars={"N": 700, "KINDS": 5 if "isol" in append else 7},
+                       limit=3600, variant=variant,
                        judge=judge.same_domains(ref, variant == "base"),
                        together=f"{type_} domains, {what}")
 

@@ -150,7 +150,9 @@ def domain_states(log):
 
     A CPU keeps what was built for it last. The groups of a domain without
     overlap are taken from its first CPU, as the patched kernel does not log
-    those of the others, unless it finds an error, which is kept."""
+    those of the others, unless it finds an error, which is kept. Interrupts and
+    realtime tasks take from the capacity of a CPU, which is 1024 and not logged
+    without them: to a quarter of that."""
     states, domains, root, files = [], {}, {}, []
     cpu, shown = None, False
     for line in log.splitlines():
@@ -164,7 +166,9 @@ def domain_states(log):
             domains[cpu].append(line)
         elif re.match(" *groups:", line):
             if shown:
-                domains[cpu].append(line)
+                domains[cpu].append(re.sub(
+                    r"(?: cap=(\d+))? }", lambda m: " cap="
+                    f"{round(int(m[1] or 1024) / 256) * 256} }}", line))
         elif line.startswith("ERROR"):
             domains.setdefault(cpu, []).append(line)
         elif line.startswith("root domain span: "):

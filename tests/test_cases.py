@@ -351,6 +351,8 @@ root domain span: {last}
     # a group, its order, a root domain, a file, a CPU's state is another one
     assert not compare(log(ok), log("1:{ span=1 }, 0:{ span=0-1 }"))
     assert not compare(log(ok), log("0:{ span=0 }, 1:{ span=1 }"))
+    assert not compare(log(ok), log("1:{ span=1 cap=2048 }, 0:{ span=0 }"))
+    assert compare(log(ok), log("1:{ span=1 cap=1023 }, 0:{ span=0 }"))
     assert not compare(log(ok), log(ok, last="0"))
     assert not compare(log(ok), log(ok).replace("110", "117"))
     assert not compare(log(ok), log(ok) + log(ok))
