@@ -123,7 +123,8 @@ def _reference(ref, key, got, first):
     return ref.setdefault(key, got) if first else ref.get(key)
 
 
-NO_REFERENCE = "the case that this one is compared with has not run before it"
+NO_REFERENCE = "the case that this one is compared with has not run before it: " \
+    "choose both with K="
 
 
 def same(ref, first=True):
@@ -163,7 +164,7 @@ def domain_states(log):
                 root.pop(cpu, None)
         elif m := re.match(r" *domain-\d+: span=(\d+)\S* level=(\S+)", line):
             shown = m[2] == "NUMA" or int(m[1]) == cpu
-            domains[cpu].append(line)
+            domains.setdefault(cpu, []).append(line)
         elif re.match(" *groups:", line):
             if shown:
                 domains[cpu].append(re.sub(
@@ -206,6 +207,8 @@ def same_domains(ref, first=True):
         if not detail and len(got) != len(want):
             detail = f"{len(got)} operations, not {len(want)}"
         changed = sum(a[1] != b[1] for a, b in zip(got, got[1:]))
+        if not detail and len(got) > 1 and not changed:
+            detail = "no operation changed them"
         return [(f"sched domains after {len(got) - 1} operations, {changed} of "
                  "which changed them", not detail, detail)]
     return judge

@@ -359,6 +359,9 @@ root domain span: {last}
     assert not compare(log(ok), log(ok) + "CPU1 attaching NULL sched-domain.\n"
                        "== 0-1 boot\n")
     assert not compare("")
+    # nothing was done
+    assert not compare(*[log(ok) * 2] * 2)
+    assert compare(*[log(ok) + log(ok, last="0")] * 2)
     # an error is one in both, too
     assert not compare(*[log(ok, extra="ERROR: empty group\n")] * 2)
     # without overlap groups are those of the first CPU, wherever they begin
