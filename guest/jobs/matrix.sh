@@ -145,6 +145,37 @@ one_move() {
 	[ $status = 0 ] && [ "$zero" -gt 0 ] && [ "$both" -le $((zero + one)) ]
 }
 
+# Interrupts on the last CPU, which might be on any, move when it goes, not with
+# those of the first slice. Those of a CPU that idles are the IPI's.
+with_their_cpu() {
+	local last=$((CPUS - 1)) i n=0 first moves status
+	local batch=/sys/module/cpuhp/parameters/batch
+
+	pin_to $last
+	pin_to 0-$last
+	for i in $(grep -lx $last /proc/irq/*/effective_affinity_list); do
+		compgen -G "${i%/*}/*/" > /dev/null && n=$((n + 1))
+	done
+	[ $n -gt 0 ] || { echo "no interrupt on CPU $last"; return 1; }
+
+	echo 1 > $batch
+	echo > $T/trace
+	echo "p:move xive_spapr_configure_irq+0x20" > $T/kprobe_events &&
+		echo 1 > $T/events/kprobes/move/enable &&
+		echo 1 > $T/events/cpuhp/cpuhp_stopped/enable &&
+		put hotplug/offline 1-$last
+	status=$?
+	read -r first moves <<< "$(awk '/<idle>/ { next }
+		/ move: / { moves[stops + 0]++ } / cpuhp_stopped: / { stops++ }
+		END { print moves[0] + 0, moves[stops - 1] + 0 }' $T/trace)"
+	echo 0 > $T/events/cpuhp/cpuhp_stopped/enable
+	echo 0 > $T/events/kprobes/move/enable
+	echo > $T/kprobe_events
+	echo 32 > $batch
+	echo "$n on CPU $last; $first move with CPU 1, $moves with CPU $last"
+	[ $status = 0 ] && [ $moves -ge $n ]
+}
+
 # msr CPU NUMBER: as hexadecimal digits
 msr() { od -A n -t x8 -j 0x$2 -N 8 /dev/cpu/$1/msr | tr -d ' '; }
 
@@ -209,6 +240,10 @@ esac
 if [ "$INTC" = XICS ]; then
 	result "one walk of the interrupts" one_walk
 	result "each interrupt moves once" one_move
+fi
+if [ "$INTC" = XIVE ] && grep -q pSeries /proc/cpuinfo; then
+	result "interrupts move with their CPU" with_their_cpu
+	all_on
 fi
 if [ $THREADS != 1 ]; then
 	counted off - labctl write $CPU/smt/control off
