@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from lab import (caserecord, cases, check, foreign, kernels, patchcheck,
-                 perpatch, portability, waits)
+from lab import (caserecord, cases, check, foreign, kernels, looks,
+                 patchcheck, perpatch, portability, waits)
 from lab.common import ARCHES, human, say
 from lab.report import left_out
 
@@ -68,6 +68,12 @@ def test_patches(rep):
 @pytest.mark.patches
 def test_waits(rep):
     waits.check(rep)
+
+
+@pytest.mark.quick
+@pytest.mark.patches
+def test_looks(rep):
+    looks.check(rep)
 
 
 @pytest.mark.quick
