@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
 	model tables record test machines guests torture bisect-check \
-	compile-matrix foreign scx clean
+	compile-matrix foreign litmus scx clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -75,6 +75,8 @@ help:
 	@echo '               [RECORD=1]'
 	@echo 'make foreign   RISC-V and big-endian pseries: small kernels boot, CPUs'
 	@echo '               go and come [K=] [RECORD=1]'
+	@echo 'make litmus    what the memory model says about the litmus tests of the'
+	@echo '               series (herd7) [RECORD=1]'
 	@echo 'make scx       CPUs go and come with a BPF scheduler loaded (sched_ext)'
 	@echo '               [RECORD=1]'
 	@echo 'make deps      install what is missing (root or sudo)'
@@ -133,6 +135,8 @@ compile-matrix:
 	$(LAB) compile-matrix $(SRC) $(REC) $(if $(K),-k '$(K)')
 foreign:
 	$(LAB) foreign $(SRC) $(REC) $(if $(K),-k '$(K)')
+litmus:
+	$(LAB) litmus $(SRC) $(REC)
 scx:
 	$(LAB) scx $(SRC) $(REC)
 clean:

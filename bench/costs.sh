@@ -7,18 +7,18 @@ echo nop > $T/current_tracer
 echo synchronize_rcu_normal synchronize_rcu_expedited \
 	partition_sched_domains > $T/set_ftrace_filter || die "no such functions"
 echo function > $T/current_tracer || die "no function tracer"
-echo 1 > $T/events/cpuhp/cpuhp_stopped/enable
+echo 1 > $T/events/cpuhp/cpuhp_retired/enable
 echo 1 > $T/events/cpuhp/cpuhp_request_end/enable
 costs() {
 	awk -v what="$1" '
 		/: synchronize_rcu_normal/ { normal++ }
 		/: synchronize_rcu_expedited/ { expedited++ }
 		/: partition_sched_domains <-/ { rebuilds++ }
-		/cpuhp_stopped:/ { stops++ }
+		/cpuhp_retired:/ { slices++ }
 		/cpuhp_request_end:/ { operations += $(NF - 2) }
 		END { printf "%s: grace periods %d + %d expedited, rebuilds %d, " \
-			"stops %d, operations %d\n", what, normal, expedited,
-			rebuilds, stops, operations
+			"slices down %d, operations %d\n", what, normal, expedited,
+			rebuilds, slices, operations
 		}' $T/trace
 	echo > $T/trace
 }

@@ -29,7 +29,9 @@ show() {
 	/ cpuhp_segment_start: / { segment = now; match($0, /from:.*/)
 		name = substr($0, RSTART) }
 	/ cpuhp_segment_end: / { add(way " segment " name, now - segment) }
-	/ cpuhp_stopped: / { add(way " stopped", $NF / 1e3) }
+	/ cpuhp_retired: / { add(way " retired", $(NF - 4) / 1e3)
+		add(way " retired, waits", $(NF - 2) / 1e3)
+		add(way " retired, interrupts off", $NF / 1e3) }
 	/ cpuhp_mask_enter: / { mask = now; name_m = callback() }
 	/ cpuhp_mask_exit: / { add(way " mask " name_m, now - mask) }
 	/ cpuhp_(multi_)?enter: / { enter[who] = now; fun[who] = callback() }

@@ -232,6 +232,7 @@ def main():
         "--full")
     add("compile-matrix", _others("compile"), "-k", "--record")
     add("foreign", _others("foreign"), "-k", "--record")
+    add("litmus", _others("litmus"), "-k", "--record")
     add("scx", _others("scx"), "-k", "--record")
     add("torture", cmd_torture, "--minutes", "--arch", "--profile", "--seed",
         "--record")

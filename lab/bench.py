@@ -435,17 +435,19 @@ def in_short(doc):
 def plot(doc):
     """Cost against the number of CPUs, as the bytes of a PNG; one panel an
     operation. b'' when there is only one size, so nothing to plot."""
-    if doc.get("report"):
+    if doc.get("report") not in (None, "", "stop"):
         return b""
-    rs = rows(doc)
+    rs = [] if doc.get("report") else rows(doc)
     sizes = {}
     for r in rs:
         sizes.setdefault(r["machine"], set()).add(r["cpus"])
-    if max(map(len, sizes.values()), default=0) < 2:
+    if rs and max(map(len, sizes.values()), default=0) < 2:
         return b""
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    if not rs:
+        return _png(plt, mailtables.stop_plot(doc, plt), doc)
     ops = list(dict.fromkeys(r["op"] for r in rs))
     fig, axes = plt.subplots(1, len(ops), figsize=(5 * len(ops), 4),
                              squeeze=False, layout="constrained")
@@ -468,6 +470,10 @@ def plot(doc):
         ax.minorticks_off()
         ax.grid(alpha=.3)
     axes[0][-1].legend(fontsize=7)
+    return _png(plt, fig, doc)
+
+
+def _png(plt, fig, doc):
     fig.suptitle(doc["title"])
     png = io.BytesIO()
     fig.savefig(png, dpi=110)

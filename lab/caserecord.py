@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What is kept of commands that give results which pass or fail: 'make
-machines', 'foreign', 'scx' and 'compile-matrix', each in a file of
+machines', 'foreign', 'litmus', 'scx' and 'compile-matrix', each in a file of
 bench/results/."""
 
 import dataclasses
@@ -8,7 +8,8 @@ import functools
 import json
 import time
 
-from . import boot, cases, foreign, guest, kernels, portability, record, scx
+from . import (boot, cases, foreign, guest, kernels, litmus, portability,
+               record, scx)
 from .common import TOP, digest, locked
 
 
@@ -93,9 +94,13 @@ def of_scx():
         scx.check)
 
 
+def of_litmus():
+    return Check("litmus", "herd7", digest(litmus.SUITE), litmus.check)
+
+
 def checks():
     """All but the cases."""
-    return [*map(of_foreign, foreign.FOREIGN), of_scx(),
+    return [*map(of_foreign, foreign.FOREIGN), of_litmus(), of_scx(),
             *map(of_compile, portability.CONFIGS)]
 
 

@@ -129,7 +129,8 @@ def _counts(m):
     if m.type == "q35":
         # the MTRRs, of 16 CPUs in a stop
         up = math.ceil((m.cpus - m.cpus // m.threads or m.cpus - 1) / 16)
-    return {"off": (0, 1 + freq, 1, 1), "on": (0, node + freq, up, 1)}
+    # when they leave the scheduler, and when those of a slice have retired
+    return {"off": (0, 2 + freq, 0, 1), "on": (0, node + freq, up, 1)}
 
 
 def matrix():
@@ -457,6 +458,25 @@ def deferred():
                     disk=("uncached", "size=67108864", "vectors=0"))
 
 
+def retire():
+    """CPUs go offline while others are about to use them. Debug kernels make
+    them slow, and break the protocol, which the tests have to see."""
+    plain = ("nothing is refused or lost", "the others are stopped", ALL_ON)
+    slow = (plain[0], "a missing grace period is seen",
+            "a queue closed in two steps is seen",
+            *(f"they stay in phase {n}" for n in range(5)), *plain[1:])
+    for type_, t, what, kw in (
+            ("q35", 2, "", {}), ("q35", 2, "rcu_normal",
+                                 {"append": "rcupdate.rcu_normal=1"}),
+            ("pseries", 4, "", {}), ("pseries", 4, "xics", {"intc": "xics"}),
+            ("powernv10", 4, "", {})):
+        yield _case(type_, 8, t, f"retire {what}".strip(), "retire", plain,
+                    accel="mttcg", **kw)
+    for type_, t in ("q35", 2), ("pseries", 4):
+        yield _case(type_, 8, t, "retire debug", "retire", slow, limit=1800,
+                    profile="debug", accel="mttcg")
+
+
 def scarce():
     """What CPUs need is not to be had, for a while or at all."""
     for type_, t in ("q35", 2), ("pseries", 4):
@@ -546,7 +566,8 @@ QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
 FULL = {"selftests": selftests}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,
-    slices, sched, domains, cpufreq, late, deferred, scarce, few, tracers, leak)}
+    slices, sched, domains, cpufreq, late, deferred, retire, scarce, few,
+    tracers, leak)}
 
 
 def table(full="", cycles=""):

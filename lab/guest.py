@@ -83,6 +83,22 @@ def _check_unshare():
                        f"100000-165535 {name}")
 
 
+def unpack(arch, suite, pkgs, tar):
+    """Write packages of a Debian suite, and all they need, into the file tar,
+    unpacked. None of their scripts runs."""
+    # unshare is for the user who is not root
+    mode = "root" if os.geteuid() == 0 else "unshare"
+    if mode == "unshare":
+        _check_unshare()
+    _mmdebstrap(arch, f"--mode={mode}", "--variant=extract",
+                f"--architectures={ARCHES[arch]['debian']}",
+                f"--include={','.join(pkgs)}", "--format=tar",
+                "--aptopt=Acquire::Retries \"3\"",
+                # a mirror that lags is good enough
+                "--aptopt=Acquire::Check-Valid-Until \"false\"",
+                suite, tar, f"deb {_mirror()} {suite} main")
+
+
 def _first_of(suites, unpack):
     """Call unpack with one suite after the other until one does not raise
     LabError, and return that one; the last one's error is raised."""
@@ -140,21 +156,7 @@ def rootfs(arch, profile=""):
                   35):
             with fresh_dir(cache_dir() / "guest" / f".make-{arch}") as tmp:
                 tar = tmp / "root.tar"
-                # unshare is for the user who is not root
-                mode = "root" if os.geteuid() == 0 else "unshare"
-                if mode == "unshare":
-                    _check_unshare()
-
-                def unpack(suite, pkgs, tar):
-                    _mmdebstrap(arch, f"--mode={mode}", "--variant=extract",
-                                f"--architectures={deb}",
-                                f"--include={','.join(pkgs)}", "--format=tar",
-                                "--aptopt=Acquire::Retries \"3\"",
-                                # a mirror that lags is good enough
-                                "--aptopt=Acquire::Check-Valid-Until "
-                                "\"false\"",
-                                suite, tar, f"deb {_mirror()} {suite} main")
-                unpack(SUITE, pkgs, tar)
+                unpack(arch, SUITE, pkgs, tar)
                 add = tmp / "add"
                 for d in ("lab", "proc", "sys", "dev", "tmp", "run", "root",
                           "usr/bin", "etc"):
@@ -171,7 +173,7 @@ def rootfs(arch, profile=""):
                          "etc/passwd", "etc/group", "etc/mtab"]
                 if newer:
                     _first_of(NEWER, lambda suite: unpack(
-                        suite, newer, tmp / "newer.tar"))
+                        arch, suite, newer, tmp / "newer.tar"))
                     names.append(_newer(arch, tmp / "newer.tar", add))
                 run(["tar", "-rf", tar, "--owner=0", "--group=0",
                      "-C", add, *[f"./{n}" for n in names]])

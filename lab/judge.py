@@ -86,11 +86,13 @@ def boot(m, r):
                 "coming up", rebuilds == [1, 1], rebuilds))
     stops = [calls(c, "stop_machine_cpuslocked",
                    "stop_machine_from_inactive_cpu") for c in (off, on)]
-    out.append(("SMT off stops the machine once, SMT on at most once",
-                stops[0] == 1 and stops[1] <= 1, stops))
+    out.append(("SMT off does not stop the machine, SMT on at most once",
+                stops[0] == 0 and stops[1] <= 1, stops))
     gps = [(calls(c, "synchronize_rcu_normal"),
             calls(c, "synchronize_rcu_expedited")) for c in (off, on)]
-    want = 2 if m.freq else 1
+    # when they leave the scheduler, and when they can't be chosen any more; all
+    # machines here are of one slice
+    want = 3 if m.freq else 2
     out.append((f"SMT off waits for {want} expedited grace periods, SMT on "
                 "for none", gps == [(0, want), (0, 0)], gps))
     handler = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))

@@ -161,33 +161,88 @@ def treatments(doc):
     return "\n".join(out) + "\n"
 
 
-# ---- the stop phase -----------------------------------------------------
+# ---- one CPU, and the others --------------------------------------------
 
-def stop(doc):
-    """The time of a CPU in one stop_machine(), the mean of all CPUs, by their
-    number, idle and under load; the mail's beside it."""
-    mail = reference("stop")
+def stopped(doc):
+    """{(irq, CPUs): {(what, loaded): [ms]}}: 'held', what a CPU spent in
+    multi_cpu_stop(), the mean of all, on the unpatched kernel; of the patched
+    one 'also', the same, which should not be there, and of the CPU that goes:
+    'off', interrupts off, 'dead', from retired to dead without 'wait', what
+    it waited for."""
     by = {}
     for run in doc["runs"]:
         for s in run["stats"]:
+            loaded = s.get("load", "0") != "0"
+            found = by.setdefault((s.get("irq", "0"), run["cpus"]), {})
             if s["function"] == "multi_cpu_stop":
-                key = run["variant"], s.get("load", "0") != "0"
-                by.setdefault(run["cpus"], {}).setdefault(key, []).append(
-                    float(s["us"]) / 1e3 / int(s["calls"]))
-    out = [f"{doc['title']} ({_kind(doc)})", "",
-           f"{'':>6}{doc['runs'][0]['machine'] + ', idle':>17}"
-           f"{'under load':>17}{'POWER7, loaded (2013-02), ms':>36}",
-           f"{'CPUs':>6}" + f"{'base':>8}{'patched':>9}" * 2
-           + f"{'mainline':>20}{'that series':>16}"]
-    for cpus, found in sorted(by.items()):
-        ours = (ms(statistics.median(found[k]), 2) if k in found else "-"
-                for k in (("base", False), ("patched", False),
-                          ("base", True), ("patched", True)))
-        theirs = (ms(x, 2) for x in mail.get(str(cpus), (None, None)))
-        out.append(f"{cpus:>6}" + "".join(
-            f"{x:>{w}}" for x, w in zip((*ours, *theirs),
-                                        (8, 9, 8, 9, 20, 16))))
+                what = "held" if run["variant"] == "base" else "also"
+                x = {what: float(s["us"]) / 1e3 / int(s["calls"])}
+            elif s["function"] == "retired":
+                x = {"off": int(s["off"]) / 1e6, "wait": int(s["wait"]) / 1e6,
+                     "dead": (int(s["ns"]) - int(s["wait"])) / 1e6}
+            else:
+                continue
+            for what, t in x.items():
+                found.setdefault((what, loaded), []).append(t)
+    return by
+
+
+def stop(doc):
+    """One CPU that goes, by the number of CPUs, idle and under load, with and
+    without an interrupt to move; the mail's beside it. Medians."""
+    mail = reference("stop")
+    by = stopped(doc)
+    cols = [(w, load) for w in ("held", "also", "off", "dead", "wait")
+            for load in (False, True)]
+    out = [f"{doc['title']}: {doc['runs'][0]['machine']} ({_kind(doc)})"]
+    for irq, name in (("0", "no interrupt to move"),
+                      ("1", "an interrupt to move")):
+        rows = sorted((n, found) for (i, n), found in by.items() if i == irq)
+        if not rows:
+            continue
+        out += ["", f"{name:<20}" + "".join(f"{x:>12}" for x in (
+            "patched:", "dying CPU,", "retired,", "")) + f"{'POWER7':>11}",
+            f"{'':>6}{'base: held':>13}" + "".join(f"{x:>12}" for x in (
+                "held", "irqs off", "no waits", "waits")) + f"{'(2013)':>12}",
+            f"{'CPUs':>6} " + f"{'idle':>6}{'load':>6}" * 5
+            + f"{'main':>6}{'there':>7}"]
+        for cpus, found in rows:
+            ours = (ms(statistics.median(found[k]),
+                       3 if k[0] in ("off", "dead") else 2)
+                    if k in found else "-" for k in cols)
+            theirs = (ms(x, 1) for x in mail.get(str(cpus), (None, None)))
+            out.append(f"{cpus:>6} " + "".join(f"{x:>6}" for x in ours)
+                       + "".join(f"{x:>{w}}" for x, w in zip(theirs, (6, 7))))
     return "\n".join(out) + "\n"
+
+
+def stop_plot(doc, plt):
+    """A figure of the same over the number of CPUs, idle and loaded."""
+    by, mail = stopped(doc), reference("stop")
+    fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True,
+                             layout="constrained")
+    sizes = sorted({n for _, n in by})
+    for ax, loaded in zip(axes, (False, True)):
+        for what, style, label in (
+                ("held", "C0-", "7.3: all are held in stop_machine()"),
+                ("dead", "C1-", "patched: from retired to dead, no waits"),
+                ("off", "C1--", "patched: the dying CPU has interrupts off")):
+            pts = [(n, statistics.median(by["0", n][what, loaded]))
+                   for n in sizes if (what, loaded) in by.get(("0", n), ())]
+            if pts:
+                ax.plot(*zip(*pts), style, marker="o", markersize=3,
+                        label=label)
+        for i, label in enumerate(("POWER7 2013: mainline", "that series")):
+            if loaded:
+                ax.plot([int(n) for n in mail], [x[i] for x in mail.values()],
+                        f"C{2 + i}:", marker="x", label=label)
+        ax.set(title="under load" if loaded else "idle", xlabel="CPUs",
+               ylabel=_kind(doc), xscale="log", yscale="log")
+        ax.set_xticks(sizes, [str(n) for n in sizes])
+        ax.minorticks_off()
+        ax.grid(alpha=.3)
+        ax.legend(fontsize=7)
+    return fig
 
 
 # ---- sched domains ------------------------------------------------------

@@ -18,8 +18,8 @@ TORTURE = {"": ARCHES, "debug": ARCHES, "kcsan": ("x86_64",), "tree03": ARCHES}
 SIDES = {"insns": insns, "offcpu": offcpu}
 # seconds of what was not recorded with its time, or never, without kernels
 USUAL = {"bench": 900, "insns": 300, "offcpu": 300, "machines": 90,
-         "selftests": 900, "foreign": 450, "scx": 300, "compile-matrix": 150,
-         "tips": 420, "torture": 60 * MINUTES}
+         "selftests": 900, "foreign": 450, "litmus": 30, "scx": 300,
+         "compile-matrix": 150, "tips": 420, "torture": 60 * MINUTES}
 
 
 @dataclasses.dataclass

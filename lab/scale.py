@@ -55,9 +55,9 @@ def activations(cut):
 
 def paid_for(row, op, treatment):
     """What a count grows with: 'N' CPUs, 'S' slices or 'A' activations. The
-    rest of a request, its grace period and its rebuild on the way down, does
+    rest of a request, a grace period and its rebuild on the way down, does
     not grow."""
-    if treatment == "patched" and row == "stops":
+    if treatment == "patched" and row == "GP exp" and op == "SMT off":
         return "S"
     if treatment == "patched" and row == "rebuilds" and op == "SMT on":
         return "A"
@@ -98,21 +98,11 @@ def measured(doc):
     return out
 
 
-def whole(doc, size):
-    """The most CPUs that the record took down with one stop although they are
-    more than a slice: it is of a tree without slices. 0: of one with them."""
-    return max((n for (_, *key), sizes in measured(doc).items()
-                if key == ["SMT off", "patched"]
-                for n, counts in sizes.values()
-                if n > size and counts["stops"] == 1), default=0)
-
-
 def fit(doc, size):
     """{(machine, op, treatment): {row: {'a', 'b', 'of', 'predicted',
     'measured'}}}: a + b times the number of what 'of' says, by least squares
     over all sizes but the largest."""
     out = {}
-    sliced = not whole(doc, size)
     for key, sizes in measured(doc).items():
         *small, largest = sorted(sizes)
         if len(small) < 2:
@@ -122,11 +112,13 @@ def fit(doc, size):
         n, want = sizes[largest]
         rows = out[key] = {}
         for row in COUNTS:
-            of = paid_for(row, *key[1:]) if sliced else "N"
+            of = paid_for(row, *key[1:])
             x = [number(of, sizes[t][0], size) for t in small]
             y = [sizes[t][1][row] for t in small]
             if len(set(x)) > 1:
                 b, a = statistics.linear_regression(x, y)
+            elif of == "S":         # no size with two slices: one for each
+                b, a = 1, statistics.mean(y) - x[0]
             else:
                 b, a = statistics.mean(y) / x[0], 0
             a, b = round(a, 6), round(b, 6)
@@ -144,16 +136,10 @@ def formula(a, b, of="N"):
     return "+".join(terms).replace("+-", "-")
 
 
-def at(rows, n, size, op="", treatment=""):
-    """Counts of n CPUs. What a tree without slices did once for a request is
-    done for each slice or activation."""
-    out = {}
-    for row, x in rows.items():
-        of = paid_for(row, op, treatment)
-        times = 1 if of == "N" else number(of, n, size)
-        out[row] = (x["a"] * times + x["b"] * n if x["of"] == "N" else
-                    x["a"] + x["b"] * times)
-    return out
+def at(rows, n, size):
+    """Counts of n CPUs."""
+    return {row: x["a"] + x["b"] * number(x["of"], n, size)
+            for row, x in rows.items()}
 
 
 # ---- 1920 CPUs ----------------------------------------------------------
@@ -170,14 +156,13 @@ def unit_costs(hw, base):
     step = (hw["x86"]["total_ms"] / 1000 / hw["x86"]["going"],
             p9["off_expedited_s"] / p9["going"])
     stop = (0.0, step[1] * p10["cpus"] / p9["cpus"])
-    # of a step, what is done while all CPUs are stopped
-    die = (hw["arm"]["disable_min_ms"] / 1000, step[1])
     # the high stop round has all of POWER9's operation in it, steps too
     rest = (n * step[0], n * stop[1])
     rebuild = tuple((bare - base["GP"] * gp[i] - rest[i]) / base["rebuilds"]
                     for i in (1, 0))
     files = (p10["off_v6_0_s"] - bare) / n
-    return {"GP": gp, "step": step, "stop": stop, "die": die,
+    # an expedited one has to reach those CPUs that are busy, a stop all
+    return {"GP": gp, "GP exp": stop, "step": step, "stop": stop,
             "files": (files, files), "rebuild": rebuild}
 
 
@@ -196,19 +181,19 @@ def the_hour(hw, unit, base, n):
 
 def estimate(unit, rows, n, size):
     """What it takes to bring n CPUs down in slices of 'size': (low, high) in
-    seconds. 'stay': if one of them has to; 'stops': the part of all stops that
-    does not depend on who dies in them; how long one 'stop' lasts and, for a
+    seconds. 'stay': if one of them has to; 'waits': all grace periods; for a
     slice, one 'hold' of the hotplug lock. And the number of slices."""
-    counts = at(rows, n, size, "SMT off", "patched")
+    counts = at(rows, n, size)
     ends = []
     for i in (0, 1):
         cost = {name: pair[i] for name, pair in unit.items()}
-        stops = counts["stops"] * cost["stop"]
-        seconds = (counts["GP"] * cost["GP"] + stops + n * cost["step"]
+        waits = counts["GP exp"] * cost["GP exp"]
+        seconds = (counts["GP"] * cost["GP"] + waits + n * cost["step"]
+                   + counts["stops"] * cost["stop"]
                    + counts["rebuilds"] * cost["rebuild"])
         ends.append({"seconds": seconds, "stay": seconds + cost["rebuild"],
-                     "stops": stops, "stop": cost["stop"] + size * cost["die"],
-                     "hold": cost["stop"] + size * cost["step"]})
+                     "waits": waits,
+                     "hold": cost["GP exp"] + size * cost["step"]})
     low, high = ends
     return {"slices": slices(n, size), **{k: (low[k], high[k]) for k in low}}
 
@@ -249,7 +234,7 @@ def model(doc, hw, size):
     return {"fits": fits, "like": like,
             "sizes": {k: sorted(v) for k, v in measured(doc).items()},
             "cpus": p10["cpus"], "threads": p10["threads"], "n": n,
-            "unit": unit, "bare": bare, "size": size, "whole": whole(doc, size),
+            "unit": unit, "bare": bare, "size": size,
             "total": p10["off_v6_0_s"],
             "hour": the_hour(hw, unit, base, n),
             "expedited": (bare - gps * unit["GP"][1],
@@ -301,18 +286,16 @@ def fit_text(m):
 
 def size_table(p):
     """One line for each size of a slice."""
-    row = "{:>5}  {:>6}  {:>12}  {:>12}  {:>12}  {:>8}  {:>9}".format
+    row = "{:>5}  {:>6}  {:>12}  {:>12}  {:>8}  {:>9}".format
     digits = lambda x: f"{x:.0f}" if x >= 10 or not x else f"{x:.1f}"
     span = lambda lo, hi: f"{digits(lo)} - {digits(hi)}"
-    out = [row("", "", "one stop,", "one hold,", "all stops,", "share,",
-               "SMT off,"),
-           row("slice", "slices", "ms", "ms", "fixed, s", "%", "s")]
+    out = [row("", "", "one hold,", "all GPs,", "share,", "SMT off,"),
+           row("slice", "slices", "ms", "s", "%", "s")]
     for size, x in p.items():
-        share = (100 * a / b for a, b in zip(x["stops"], x["seconds"]))
+        share = (100 * a / b for a, b in zip(x["waits"], x["seconds"]))
         out.append(row(
-            size, x["slices"], *(span(*(1e3 * v for v in x[k]))
-                                 for k in ("stop", "hold")),
-            span(*x["stops"]), span(*share), span(*x["seconds"])))
+            size, x["slices"], span(*(1e3 * v for v in x["hold"])),
+            span(*x["waits"]), span(*share), span(*x["seconds"])))
     return out
 
 
@@ -325,20 +308,16 @@ def scale_text(m):
            line("", [f"{op}:" for op in OPS], 33),
            line("", [f"{t:<11}" for t in bench.TREATMENTS] * 2, 11)]
     for row in COUNTS:
-        counts = [at(m["like"][op, t], n, size, op, t)
+        counts = [at(m["like"][op, t], n, size)
                   for op in OPS for t in bench.TREATMENTS]
         out.append(line(row, [f"{c[row]:.0f}" for c in counts], 11))
     out.append("Patched, off: one rebuild more if a CPU has to stay.")
-    if m["whole"]:
-        out += [f"The counts are of a tree which took {m['whole']} CPUs in one "
-                "operation:", f"slices of {size} and activations are the rule "
-                "of the kernel, not a fit."]
     out += ["", "Unit costs", ""]
     for name, why in (
             ("GP", "low: 128 CPUs, high: 1600 CPUs (2023-03)"),
             ("step", "low: x86 (2023-04), high: POWER9 (2023-03)"),
             ("stop", "unknown; high: all of POWER9's times 15"),
-            ("die", "low: ARM (2013-08), high: all of a step"),
+            ("GP exp", "unknown; high: as a stop, which has to reach all"),
             ("files", "of all CPUs, for each rebuild (2022-10)"),
             ("rebuild", "what is left of the total")):
         out.append(line(name, [between(unit[name])], 21, why))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """'make torture': boots in turn for a given time, each with something that
 takes CPUs offline and online at random: the selftest stress-test.sh, SMT
-switching under load, the kernel's rcutorture, locktorture and scftorture. The
-seed of the run decides about everything that is random in it."""
+switching under load, the kernel's rcutorture, locktorture and scftorture, and
+the KUnit tests of CPUs that retire. The seed of the run decides about
+everything that is random in it."""
 
 import json
 import random
@@ -35,7 +36,10 @@ KERNEL = {
 TREE03 = "tools/testing/selftests/rcutorture/configs/rcu/TREE03.boot"
 TURNS_TREE03 = ("rcutorture", "stress")
 # shorter and longer turns alternate; SMT and the stress test see most bugs
-TURNS = ("stress", "rcutorture", "smt", "scftorture", "stress", "locktorture")
+TURNS = ("stress", "rcutorture", "smt", "scftorture", "stress", "locktorture",
+         "retire")
+# for how long CPUs stay where they are on their way: in microseconds
+DELAYS = (0, 0, 200, 2000)
 MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
             "ppc64le": (("pseries", 16, 8), ("pseries", 16, 4),
                         ("pseries", 8, 2))}
@@ -47,7 +51,7 @@ MACHINES_SLOW = {"x86_64": (("q35", 4, 2), ("q35", 6, 2)),
                  "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8))}
 
 SCRATCH = 4 << 20               # bytes of the disk that is written and read back
-JOBS = {"stress": "torture-stress", "smt": "torture-smt"}
+JOBS = {"stress": "torture-stress", "smt": "torture-smt", "retire": "retire"}
 # until the kernel powers off
 WAIT = "while sleep 10; do :; done\n"
 
@@ -65,7 +69,7 @@ def plan(seed, n, arch, slow=False, tree03=""):
         if what != "smt" or m[2] > 1])
     # in virtual time a second with all CPUs busy takes the host ten and more
     accel = rng.choice(("icount", "mttcg"))
-    if slow or tree03 or what in KERNEL:
+    if slow or tree03 or what in KERNEL or what == "retire":
         accel = "mttcg"
     seconds = 60 if accel == "mttcg" else 20
     if slow or tree03:
@@ -76,6 +80,9 @@ def plan(seed, n, arch, slow=False, tree03=""):
          "seconds": int(seconds), "writes": 24 if slow else 6,
          "faults": rng.randrange(4) > 0, "load": rng.randrange(2),
          "append": "", "lists": False}
+    if what != "retire" and (delay := rng.choice(DELAYS)):
+        p["delay"] = (f"cpuhp.retire_delay_us={delay} "
+                      f"cpuhp.retire_delay_phase={rng.randrange(-1, 5)}")
     if tree03:
         p["tree03"] = tree03
     if what in KERNEL:
@@ -101,6 +108,7 @@ def describe(p):
         "faults" if p["what"] == "stress" and p["faults"] else "",
         "load" if p["what"] == "stress" and p["load"] else "",
         "lists" if p["lists"] else "",
+        "delays" if p.get("delay") else "",
         "threadirqs" if "threadirqs" in p.get("tree03", "") else "",
         # what is recorded is without
         p["append"].split()[0] if p.get("append") else ""]))
@@ -134,7 +142,8 @@ def one(p, image, limit):
     m = vm.topology(p["machine"], p["cpus"], p["threads"],
                     accel=p["accel"], idle=acpi, freq=acpi,
                     net="user,restrict=on").with_disk("scratch", SCRATCH)
-    append = f"{APPEND} {p.get('tree03', '')} {p['append']}"
+    append = " ".join((APPEND, p.get("tree03", ""), p.get("delay", ""),
+                       p["append"]))
     if "torture" in image.name:
         # nothing of it starts unless it is this one's turn
         append += " initcall_blacklist=" + ",".join(
@@ -142,7 +151,8 @@ def one(p, image, limit):
     name = JOBS.get(p["what"], "torture-lists" if p["lists"] else "")
     job = boot.job(name, LASTS=p["seconds"], SEED=p["seed"],
                    FAULTS=int(p["faults"]), LOAD=p["load"],
-                   WRITES=p["writes"], NETWORK=1) if name else WAIT
+                   WRITES=p["writes"], NETWORK=1,
+                   SECS=max(p["seconds"] // 10, 2)) if name else WAIT
     error = ""
     try:
         r = boot.run_job(m, image, job, append=append, limit=limit,
@@ -167,8 +177,13 @@ def one(p, image, limit):
     else:
         if p["what"] == "stress" and r.status is not None:
             error = judge_stress(r.output()) or error
+        if p["what"] == "retire":
+            error = error or "\n".join(
+                f"{x['name']}: {x.get('detail', '')}" for x in r.of("check")
+                if x["ok"] != "1")
         p["numbers"] = "; ".join(re.findall(
-            r"^# (\d+ (?:rounds|writes of|packets).*)$", r.output(), re.M))
+            r"^# (\d+ (?:rounds|writes of|packets).*)$", r.output(), re.M)
+            + [x["counts"] for x in r.of("retired")])
     if error:
         error = "\n".join([error] + [
             x for s in r.splats for x in s] + r.output().splitlines()[-20:])
@@ -180,12 +195,14 @@ def one(p, image, limit):
 
 def operations(p):
     """How many hotplug operations were tried in a boot: writes of random lists
-    and the like (stress), SMT off and on (smt), single CPUs and what came back
-    of them (the kernel's own tests)."""
+    and the like (stress), SMT off and on (smt), requests (retire), single CPUs
+    and what came back of them (the kernel's own tests)."""
     text = p.get("numbers", "")
     if p["what"] == "stress":
         return sum(int(n) for n in re.findall(
             r"(\d+) (?:writes together|alone)", text))
+    if p["what"] == "retire":
+        return sum(int(n) for n in re.findall(r"(\d+) requests", text))
     if p["what"] == "smt":
         return 2 * sum(int(n) for n in re.findall(r"(\d+) rounds", text))
     alone = re.match(r"(\d+) CPUs moved", text)

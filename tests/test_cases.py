@@ -18,7 +18,7 @@ from lab.common import LabError
 EVERY = [*(c for _, _, c in cases.table()),
          *(c for _, g, c in cases.table("1") if g in cases.FULL)]
 JOBS = sorted((TOP / "guest" / "jobs").glob("*.sh"))
-GOOD = {"synchronize_rcu_expedited": "1", "stop_machine_cpuslocked": "1",
+GOOD = {"synchronize_rcu_expedited": "2", "stop_machine_cpuslocked": "0",
         "build_sched_domains": "1"}
 KTAP = """TAP version 13
 1..1
@@ -127,7 +127,8 @@ def test_good_and_bad_boots(monkeypatch):
     c = case("q35-8 threads=2")
     checks = [(n, "1") for n in c.results]
     counts = [("off", GOOD),
-              ("on", {**GOOD, "synchronize_rcu_expedited": "0"})]
+              ("on", {**GOOD, "synchronize_rcu_expedited": "0",
+                      "stop_machine_cpuslocked": "1"})]
     what = "grace periods, expedited ones, stops and rebuilds"
     assert not bad(monkeypatch, c, result(checks, counts))
     # not told, told to be bad, not asked for
@@ -199,7 +200,7 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
 
     def shown():
         got, *others = caserecord.shown()
-        assert [s.results for s in others] == [[]] * 3
+        assert [s.results for s in others] == [[]] * 4
         return got.blocks["machines"], [r.stale() for r in got.results]
     caserecord.keep(c, [("one", True, ""), ("two", False, f"{TOP}/out: x")], 5)
     page, stale = shown()
@@ -249,7 +250,8 @@ def test_results_of_checks_are_recorded(monkeypatch, tmp_path):
         rep.add("builds", True), rep.add("boots", False, "no"))).record(rep)
     assert said == [("builds", True, ""), ("boots", False, "no")]
     shown = {next(iter(s.blocks)): s for s in caserecord.shown()}
-    assert set(shown) == {"machines", "foreign", "scx", "compile-matrix"}
+    assert set(shown) == {
+        "machines", "foreign", "litmus", "scx", "compile-matrix"}
     assert re.search(r"^riscv64-small +1 +1 .* 1234$",
                      shown["foreign"].blocks["foreign"], re.M)
     got, = shown["foreign"].results

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The patched kernel: it builds, boots and does what lab/cases.py says; and
-what 'make foreign', 'make scx' and 'make compile-matrix' do. Each gives many
-results, which are tests of their own (lab/report.py). One that is not chosen
-by a mark, as 'make test' and the others do, is not run."""
+what 'make foreign', 'make litmus', 'make scx' and 'make compile-matrix' do.
+Each gives many results, which are tests of their own (lab/report.py). One that
+is not chosen by a mark, as 'make test' and the others do, is not run."""
 
 import json
 import time
@@ -134,6 +134,12 @@ def checked(rep, pytestconfig):
 @pytest.mark.foreign
 def test_foreign(checked, kernel):
     checked(caserecord.of_foreign(kernel))
+
+
+@pytest.mark.full
+@pytest.mark.litmus
+def test_litmus(checked):
+    checked(caserecord.of_litmus())
 
 
 @pytest.mark.full

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tables beside those of mails, and that the pages show what is recorded."""
 
+import itertools
 import pytest
 
 from lab import bench, kernels, mailtables, series
@@ -91,17 +92,31 @@ def test_treatments_are_printed_with_those_of_the_mail():
 
 
 def test_stop_takes_the_mean_of_all_cpus_and_the_median_of_rounds():
+    def stats(v):
+        for k, load, irq in itertools.product((1, 2, 30), (0, 2), (0, 1)):
+            same = {"load": str(load), "irq": str(irq)}
+            for f in ("multi_cpu_stop", "other"):
+                if v == "base":
+                    yield {**same, "function": f, "calls": "8",
+                           "us": str(4000 * k * (1 + load))}
+            if v == "patched":
+                yield {**same, "function": "retired", "off": str(k * 4000),
+                       "ns": str(k * 1040000), "wait": str(k * 1000000)}
     doc = {"scenario": "x", "title": "T", "report": "stop",
            "clock": "virtual (icount)", "runs": [
-               {"machine": "q35", "cpus": 8, "variant": v, "stats": [
-                   {"function": f, "calls": "8", "us": str(4000 * k * (1 + load)),
-                    "load": str(load)} for k in (1, 2, 30) for load in (0, 2)
-                   for f in ("multi_cpu_stop", "other")]}
-               for v in ("base", "patched")]}
+               {"machine": "q35", "cpus": n, "variant": v,
+                "stats": list(stats(v))}
+               for n in (8, 16) for v in ("base", "patched")]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["8", "1.00", "1.00", "3.00", "3.00", "17.04",
-                                 "7.73"]
+    row = "1.00 3.00 - - 0.008 0.008 0.080 0.080 2.00 2.00".split()
+    assert lines[-2].split() == ["8", *row, "17.0", "7.7"]
+    assert [x.split()[1:11] for x in lines if x.split()[:1] == ["16"]
+            ] == [row] * 2
+    # nobody is held on the patched kernel, and it is seen if somebody is
+    assert bench.plot(doc)[1:4] == b"PNG"
+    doc["runs"][1]["stats"].append(doc["runs"][0]["stats"][0])
+    assert "0.50" in bench.table(doc)
 
 
 def test_domains_and_latency_have_both_kernels_and_theirs():

@@ -183,8 +183,8 @@ def test_every_result_has_a_stamp_and_a_command():
     for r in seen:
         assert set(r.stamp) == set(TAKEN)
         assert r.name.split(":")[0].split()[0] in (
-            "bench", "insns", "offcpu", "machines", "torture", "foreign", "scx",
-            "compile-matrix")
+            "bench", "insns", "offcpu", "machines", "torture", "foreign",
+            "litmus", "scx", "compile-matrix")
 
 
 def test_two_columns_and_a_grid():

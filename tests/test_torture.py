@@ -54,7 +54,7 @@ def boots(monkeypatch, tmp_path):
 
 
 def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
-    p = torture.one(torture.plan(6, 0, "x86_64"), tmp_path, 10)
+    p = torture.one(torture.plan(7, 0, "x86_64"), tmp_path, 10)
     assert p["ok"] and "52 writes of" in p["numbers"]
     assert torture.operations(p) == 340
     # a disk to write to, and a network
@@ -113,9 +113,31 @@ def test_a_kernel_test_is_told_when_to_end():
             assert not p["append"]
 
 
+def test_a_test_of_retiring_fails_with_its_results(boots, tmp_path):
+    p = torture.plan(6, 0, "x86_64")
+    assert p["what"] == "retire" and p["accel"] == "mttcg"
+    boots.result.records = [
+        {"t": "retired", "counts": "52 requests, 0 refused;"},
+        {"t": "retired", "counts": "8 requests, 0 refused;"},
+        {"t": "check", "name": "lost", "ok": "1"}]
+    got = torture.one(dict(p), tmp_path, 10)
+    assert got["ok"] and torture.operations(got) == 60
+    boots.result.records[-1]["ok"] = "0"
+    got = torture.one(dict(p), tmp_path, 10)
+    assert not got["ok"] and "lost" in got["error"]
+
+
+def test_in_half_of_the_boots_cpus_stay_on_their_way(boots, tmp_path):
+    plans = [torture.plan(3, n, "x86_64") for n in range(40)]
+    slow = [p for p in plans if p.get("delay")]
+    assert 10 < len(slow) < 30
+    torture.one(slow[0], tmp_path, 10)
+    assert "cpuhp.retire_delay_us=" in boots[0][1]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_job_is_told_what_is_planned(boots, tmp_path, seed):
-    p = next(p for p in (torture.plan(seed, n, "x86_64") for n in range(6))
+    p = next(p for p in (torture.plan(seed, n, "x86_64") for n in range(7))
              if p["what"] == "stress")
     torture.one(p, tmp_path, 10)
     for x in (f"SEED={p['seed']}", f"LASTS={p['seconds']}",
@@ -154,7 +176,7 @@ STAMP = {"date": "2026-11-21T00:00:00Z", "tree": "0123456789abcd", "kernel": "",
 
 def test_table_of_what_was_run():
     def boot(what, numbers, ok=True, arch="x86_64"):
-        return {**torture.plan(6, 0, arch), "what": what, "numbers": numbers,
+        return {**torture.plan(7, 0, arch), "what": what, "numbers": numbers,
                 "ok": ok, "error": "" if ok else "a splat\nand more",
                 "host_seconds": 90}
     doc = {"stamp": STAMP, "seed": 5, "profile": "debug+torture", "boots": [

@@ -9,17 +9,17 @@ T=/sys/kernel/tracing/instances/batch
 mkdir $T && echo counter > $T/trace_clock &&
 	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable &&
 	echo 1 > $T/events/cpuhp/cpuhp_request_end/enable &&
-	echo 1 > $T/events/cpuhp/cpuhp_stopped/enable &&
+	echo 1 > $T/events/cpuhp/cpuhp_retired/enable &&
 	echo partition_sched_domains > $T/set_ftrace_filter &&
 	echo function > $T/current_tracer || die "no trace of requests"
 
 # of the last request: direction, CPUs asked for and not tried, operations, result,
-# stops and rebuilds of the sched domains
+# slices in which CPUs died and rebuilds of the sched domains
 last() {
 	awk '/cpuhp_request_start:/ {
 			way = $(NF - 7); asked = $(NF - 5); stops = rebuilds = 0
 		}
-		/cpuhp_stopped:/ { stops++ }
+		/cpuhp_retired:/ { stops++ }
 		/: partition_sched_domains <-/ { rebuilds++ }
 		/cpuhp_request_end:/ {
 			print way, asked, $(NF - 5), $(NF - 2), $NF, stops, rebuilds
@@ -27,7 +27,7 @@ last() {
 }
 
 # request UP CPUS: all CPUs of the last one went, in as many slices as it takes or
-# some more, as cores are not cut, with one stop_machine() for each slice down and
+# some more, as cores are not cut, with the same number of times that CPUs died, and
 # one rebuild of the sched domains for all of them, and up no more rebuilds than
 # slices. One by one each CPU has its own.
 request() {

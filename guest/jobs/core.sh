@@ -11,7 +11,7 @@ for i in 1 2 3; do
 done
 sh -c 'while :; do :; done' &
 
-# stays CPU: of all cores but the first, refusing to die in the stop phase
+# stays CPU: of all cores but the first, refusing to die when it is about to retire
 stays() {
 	echo $1 > $REFUSE && refused hotplug/offline $THREADS-$L
 	local status=$?

@@ -162,13 +162,13 @@ with_their_cpu() {
 	echo > $T/trace
 	echo "p:move xive_spapr_configure_irq+0x20" > $T/kprobe_events &&
 		echo 1 > $T/events/kprobes/move/enable &&
-		echo 1 > $T/events/cpuhp/cpuhp_stopped/enable &&
+		echo 1 > $T/events/cpuhp/cpuhp_retired/enable &&
 		put hotplug/offline 1-$last
 	status=$?
 	read -r first moves <<< "$(awk '/<idle>/ { next }
-		/ move: / { moves[stops + 0]++ } / cpuhp_stopped: / { stops++ }
+		/ move: / { moves[stops + 0]++ } / cpuhp_retired: / { stops++ }
 		END { print moves[0] + 0, moves[stops - 1] + 0 }' $T/trace)"
-	echo 0 > $T/events/cpuhp/cpuhp_stopped/enable
+	echo 0 > $T/events/cpuhp/cpuhp_retired/enable
 	echo 0 > $T/events/kprobes/move/enable
 	echo > $T/kprobe_events
 	echo 32 > $batch
