@@ -23,7 +23,8 @@ passed() {
 # both tests run, and all CPUs are back; the counts of the last run are told
 as_it_is() {
 	echo run > $K/run && passed retire retired_calls && want $THREADS &&
-		emit retired what "$1" counts "$(grep -o '[0-9]* requests.*\|[a-z ]*: [0-9]* queued.*' \
+		emit retired what "$1" counts "$(sed -n \
+			's/^ *# cpuhp_test_[a-z_]*: \(.* queued,.*\|.* requests,.*\)/\1/p' \
 			$K/results | tr '\n' ';')"
 }
 
@@ -43,7 +44,10 @@ slow() {
 	return $ret
 }
 
+B=/sys/module/cpuhp_retire_test/parameters/break_it
+[ ! -e $P/retire_delay_us ] || echo 1 > $B
 result "nothing is refused or lost" as_it_is plain
+echo 0 > $B
 if [ -e $P/retire_delay_us ]; then
 	result "a missing grace period is seen" passed retire_without_gp
 	result "a queue closed in two steps is seen" passed retire_raw_close
