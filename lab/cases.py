@@ -496,6 +496,7 @@ def scarce():
     for accel in "icount", "mttcg":
         yield _case("q35", 8, 2, f"irqload {accel}", "irqload",
                     ("both disks go on", "an interrupt moves once",
+                     "a CPU gives away an interrupt, stays and gets it back",
                      "nothing is said", ALL_ON), accel=accel, options=pin,
                     disk=("msi", "size=67108864", "num-queues=2"))
     yield _case("q35", 4, 1, "timers of the HPET", "hpet",

@@ -119,6 +119,28 @@ once() {
 	echo 32 > /sys/module/cpuhp/parameters/batch
 }
 result "an interrupt moves once" once
+
+# stays: CPU 1 gives away the interrupt and can't go after all; then it gets it back,
+# most likely with the vector that it had, which must not be in use any more
+stays() {
+	local irq=$(irqs $pin) full=/sys/module/cpuhp/parameters/full_cpu i on
+
+	for i in 1 2 3 4; do
+		for on in 1 0-$LAST; do
+			echo $on > /proc/irq/$irq/smp_affinity_list
+			goes_on || return
+		done
+		[ $(cat /proc/irq/$irq/effective_affinity_list) = 1 ] ||
+			{ echo "not on CPU 1"; return 1; }
+		echo 1 > $full
+		! labctl write $CPU/cpu1/online 0 || { echo "CPU 1 went"; return 1; }
+		echo -1 > $full
+		[ $(cat /proc/irq/$irq/effective_affinity_list) != 1 ] ||
+			{ echo "still on CPU 1"; return 1; }
+		goes_on && all_on || return
+	done
+}
+result "a CPU gives away an interrupt, stays and gets it back" stays
 kill $(jobs -p)
 BAD='offline CPUs|No irq handler|set affinity failed|move in progress'
 BAD+='|WARNING|nobody cared'
