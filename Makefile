@@ -37,7 +37,7 @@ help:
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
 	@echo 'make patches   write patches/ back from linux/'
 	@echo 'make kernels   base and patched images [ARCH=x86_64|ppc64le]'
-	@echo '               [PROFILE=debug|kcsan|rt|bpf|scx]'
+	@echo '               [PROFILE=debug|kcsan|rt|nohz|bpf|scx]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
 	@echo '               [MACHINE=q35|pseries|powernv10|powernv9]'

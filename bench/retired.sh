@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # How long it takes CPUs to die, from when nobody can choose them any more, and how
 # long one has interrupts off, all but CPU 0 and one alone:
-#   make run JOB=bench/stopped.sh CPUS=32 THREADS=2 [ARCH=ppc64le]
+#   make run JOB=bench/retired.sh CPUS=32 THREADS=2 [ARCH=ppc64le]
 # Patched kernels with trace events (cpuhp:cpuhp_retired).
 T=/sys/kernel/tracing
 echo 1 > $T/events/cpuhp/cpuhp_retired/enable || die "no such event"

@@ -63,7 +63,8 @@ def load(name):
 def inputs(scenario):
     """The digest of what defines a result but the kernel's code: the scenario
     without its title and comments, and the configurations that it boots."""
-    profiles = ("", *scenario.get("profiles", {}).values())
+    profiles = (scenario.get("profile", ""),
+                *scenario.get("profiles", {}).values())
     arches = sorted({vm.MACHINES[m["type"]]["arch"]
                      for m in scenario["machine"]})
     return digest(
@@ -119,14 +120,15 @@ def variants(scenario):
 
 def image(scenario, variant, arch):
     """The image of a variant, which may be one that the scenario defines: the
-    series up to the patch of that subject, or all of it with a profile."""
+    series up to the patch of that subject, or all of it with a profile. The
+    other ones have the scenario's own profile."""
     subject = scenario.get("commits", {}).get(variant)
     if subject:
         return kernels.build("base", arch, commit=kernels.patch(subject))
     profile = scenario.get("profiles", {}).get(variant)
     if profile:
         return kernels.build("patched", arch, profile)
-    return kernels.build(variant, arch)
+    return kernels.build(variant, arch, scenario.get("profile", ""))
 
 
 def boots(scenario, m):

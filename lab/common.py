@@ -26,7 +26,7 @@ ARCHES = {
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
 }
-PROFILES = ("", "debug", "kcsan", "rt", "scx", "torture", "tree03", "bpf")
+PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf")
 
 
 class LabError(Exception):

@@ -333,6 +333,49 @@ def survivors(doc):
     return "\n".join(out) + "\n"
 
 
+def quiet(doc):
+    """How often CPUs that stay were disturbed while others went offline, and by
+    what: means over the operations of a boot, without the first."""
+    n, ops, rows, causes = {}, {}, {}, {}
+    for run in doc["runs"]:
+        where = run["machine"]
+        for s in run["stats"]:
+            if s["who"] == "operations":
+                ops[where, run["variant"], s["what"]] = int(s["n"])
+                continue
+            key = (where, run["variant"], s["what"], s["window"], s["kind"],
+                   f"{s['who']} {s['cause']}")
+            n[key] = n.get(key, 0) + int(s["n"])
+            rows.setdefault(where)
+            if s["who"] == "cause":
+                causes.setdefault((where, s["window"]), {})[s["cause"]] = None
+    whats, kinds, sides = ("one", "list"), ("idle", "user"), ("base", "patched")
+
+    def mean(where, v, what, window, kind, name):
+        m = ops.get((where, v, what))
+        x = n.get((where, v, what, window, kind, name), 0)
+        return "-" if not m else "0" if not x else f"{x / m:.1f}"
+
+    out = [f"{doc['title']} ({_kind(doc)})"]
+    for where in rows:
+        out += ["", f"{where:<31}" + "".join(f"{x:>24}" for x in (
+            "one CPU", "4 CPUs")),
+            f"{'':<31}" + f"{'idle':>12}{'user':>12}" * 2,
+            f"{'':<31}" + f"{'base':>6}{'now':>6}" * 4]
+        for window, title in (("dying", "while CPUs die"),
+                              ("request", "in the whole request")):
+            out.append(title)
+            names = [("interrupts", "count irq"), ("ends of idle", "count woken")]
+            if window in [w for x, w in causes if x == where]:
+                names += [(c, f"cause {c}")
+                          for c in sorted(causes[where, window])]
+            for label, name in names:
+                out.append(f"  {label:<29.29}" + "".join(
+                    f"{mean(where, v, what, window, kind, name):>6}"
+                    for what in whats for kind in kinds for v in sides))
+    return "\n".join(out) + "\n"
+
+
 TABLES = {"bringup": bringup, "boot_time": boot_time,
           "treatments": treatments, "stop": stop, "domains": domains,
-          "latency": latency, "survivors": survivors}
+          "latency": latency, "survivors": survivors, "quiet": quiet}

@@ -168,6 +168,22 @@ def test_survivors_have_all_ways_side_by_side():
     assert lines[-2].split() == ["0", *3 * ["0", "1"]]
 
 
+def test_quiet_has_means_of_both_kernels_by_window_and_cause():
+    def stats(n):
+        return [{"what": w, "window": win, "who": who, "kind": "idle",
+                 "cause": c, "n": str(n)}
+                for w in ("one", "list") for win in ("dying", "request")
+                for who, c in (("count", "irq"), ("cause", "ipi:f"))] + [
+            {"what": w, "who": "operations", "n": "5"} for w in ("one", "list")]
+    doc = {"title": "T", "report": "quiet", "clock": "virtual (icount)",
+           "runs": [{"machine": "q35-16", "variant": v, "stats": stats(n)}
+                    for v, n in (("base", 10), ("patched", 1))]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["ipi:f", *2 * ["2.0", "0.2", "0", "0"]]
+    assert lines[-2].split() == ["ends", "of", "idle", *8 * ["0"]]
+
+
 def test_boot_time_has_all_ways_side_by_side():
     doc = {"title": "T", "report": "boot_time", "clock": "virtual (icount)",
            "runs": [{"machine": "pseries", "cpus": 128, "boot": b,
@@ -200,13 +216,17 @@ def test_a_scenario_may_have_jobs_boots_and_kernels_of_its_own(monkeypatch):
     assert set(mailtables.TREATMENTS) - {"one write"} == {
         "expedited", *bench.variants(s)}
     built = []
-    monkeypatch.setattr(kernels, "build",
-                        lambda v, a, commit=None: built.append((v, commit)))
+    monkeypatch.setattr(kernels, "build", lambda v, a, profile="", commit=None:
+                        built.append((v, commit, profile)))
     monkeypatch.setattr(kernels, "patch", lambda subject: subject[:8])
     for v in bench.variants(s):
         bench.image(s, v, "ppc64le")
-    assert built == [("base", None), ("base", "cpuidle:"),
-                     ("base", "cpuidle:"), ("patched", None)]
+    assert built == [("base", None, ""), ("base", "cpuidle:", ""),
+                     ("base", "cpuidle:", ""), ("patched", None, "")]
+    del built[:]
+    for v in bench.variants(bench.load("quiet")):
+        bench.image(bench.load("quiet"), v, "x86_64")
+    assert built == [(v, None, "nohz") for v in kernels.VARIANTS]
 
 
 def test_patches_of_a_scenario_are_in_the_series():
