@@ -20,6 +20,7 @@
  *   labctl uncached FILE      writes 64 KiB with RWF_DONTCACHE, and fsync(2)
  *   labctl timer              a timer of the network's, 30 s from now, on the
  *                             CPU which it runs on; stays there until killed
+ *   labctl spin               stays in user space, lets others of the host run
  *   labctl cookie PROG ARG... runs it where no other task shares the core
  *   labctl now                CLOCK_MONOTONIC in nanoseconds
  *   labctl json T [K V]...    {"t": T, K: V, ...}
@@ -522,6 +523,22 @@ static int do_timer(void)
 	return 0;
 }
 
+/* TCG takes the hint for a yield, where CPUs take turns */
+static void do_spin(void)
+{
+	for (;;) {
+		for (volatile int i = 0; i < 1000; i++)
+			;
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#elif defined(__powerpc64__)
+		asm volatile("or 1,1,1");
+#elif defined(__aarch64__)
+		asm volatile("yield");
+#endif
+	}
+}
+
 static int do_cookie(char **argv)
 {
 	if (prctl(PR_SCHED_CORE, PR_SCHED_CORE_CREATE, 0, 0, 0)) {
@@ -556,6 +573,8 @@ int main(int argc, char **argv)
 		return do_run(argv + 2);
 	if (!strcmp(cmd, "wakeup") && argc == 5)
 		return do_wakeup(argv[2], argv[3], argv[4]);
+	if (!strcmp(cmd, "spin") && argc == 2)
+		do_spin();
 	if (!strcmp(cmd, "uncached") && argc == 3)
 		return do_uncached(argv[2]);
 	if (!strcmp(cmd, "timer") && argc == 2)

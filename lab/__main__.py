@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 from . import common
-from .common import ARCHES, LabError, say
+from .common import MAIN, LabError, say
 
 
 def _arches(value):
-    return [common.check_arch(value)] if value else list(ARCHES)
+    return [common.check_arch(value)] if value else list(MAIN)
 
 
 def cmd_tree(a):

@@ -29,6 +29,7 @@ base="acpica-tools arch-test gpg procps uidmap git gcc g++ libc6-dev flex bison 
 cross="gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-riscv64-linux-gnu
 	gcc-mipsel-linux-gnu gcc-s390x-linux-gnu gcc-hppa-linux-gnu"
 foreign=gcc-riscv64-linux-gnu
+arm64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 scx="clang-19 llvm-19 dwarves libelf-dev libzstd-dev zlib1g-dev"
 
 # two first runs must not install into each other
@@ -136,10 +137,13 @@ for set in ${*:-base}; do
 	foreign)
 		install foreign $foreign
 		install_qemu qemu-system-riscv64 "qemu-system-riscv opensbi" ;;
+	arm64)
+		install arm64 $arm64
+		install_qemu qemu-system-aarch64 qemu-system-arm ;;
 	scx)
 		install scx $scx ;;
 	*)
-		die "unknown set '$set'; use some of: base cross foreign scx" ;;
+		die "unknown set '$set'; use some of: base cross foreign arm64 scx" ;;
 	esac
 done
 case " ${*:-base} " in

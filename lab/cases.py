@@ -11,11 +11,12 @@ import math
 import pathlib
 
 from . import boot, guest, judge, kernels, vm
-from .common import LINUX, OUT, LabError, write_atomic
+from .common import LINUX, MAIN, OUT, LabError, write_atomic
 from .console import Splats
 
 # what is booted in 'make test': machine, CPUs, threads; two nodes
-BOOTS = {"x86_64": ("q35", 8, 2), "ppc64le": ("pseries", 8, 4)}
+BOOTS = {"x86_64": ("q35", 8, 2), "ppc64le": ("pseries", 8, 4),
+         "arm64": ("virt", 8, 2)}
 # ... where that is short, and in full length
 BOOTS_SMT8 = {**BOOTS, "ppc64le": ("pseries", 16, 8)}
 # what the kernel says of CPUs that selftests in full length let be too slow
@@ -392,7 +393,7 @@ def domains():
     line = [("-numa", f"dist,src={a},dst={b},val={10 + 5 * abs(a - b)}")
             for a, b in itertools.product(range(4), repeat=2)]
     for (type_, _, threads), (what, nodes, append, options) in \
-            itertools.product(BOOTS.values(), (
+            itertools.product([BOOTS[a] for a in MAIN], (
                 ("two nodes", 2, "", ()),
                 ("four nodes in a line", 4, "", sum(line, ())),
                 ("isolcpus", 2, "isolcpus=domain,3,8-9", ()))):
@@ -519,7 +520,7 @@ def _selftests():
 def selftests():
     """The selftests in full length: each alone, so that none takes more than an
     hour."""
-    for arch, profile, test in itertools.product(BOOTS, ("", "debug"),
+    for arch, profile, test in itertools.product(MAIN, ("", "debug"),
                                                  _selftests()):
         m = guest_machine(arch, True)
         where = m.name() + "-debug" * bool(profile)

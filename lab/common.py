@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -25,7 +26,12 @@ ARCHES = {
                "path": "arch/x86/boot/bzImage", "debian": "amd64"},
     "ppc64le": {"kernel": "powerpc", "cross": "powerpc64le-linux-gnu-",
                 "image": "vmlinux", "path": "vmlinux", "debian": "ppc64el"},
+    "arm64": {"kernel": "arm64", "cross": "aarch64-linux-gnu-",
+              "image": "Image", "path": "arch/arm64/boot/Image",
+              "debian": "arm64", "packages": "arm64"},   # of bootstrap.sh
 }
+# those that everything is done for; the others are asked for with ARCH=
+MAIN = ("x86_64", "ppc64le")
 PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf")
 
 
@@ -353,6 +359,13 @@ def install(*sets):
                        .removeprefix("error: "))
     for line in said:
         say(line)
+
+
+@functools.cache
+def need_packages(arch):
+    """Have the packages installed that only this architecture needs."""
+    if sets := ARCHES[arch].get("packages"):
+        install(sets)
 
 
 def git(*args, cwd=None, check=True, env=None, stdin=None):

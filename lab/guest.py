@@ -19,13 +19,13 @@ SUITE = "bookworm"
 PACKAGES = ("base-files bash coreutils diffutils findutils gawk grep gzip "
             "hostname kexec-tools kmod mount perl-base procps rt-tests sed "
             "stress-ng tar trace-cmd util-linux").split()
-PACKAGES_ARCH = {"x86_64": [], "ppc64le": ["powerpc-utils"]}
+PACKAGES_ARCH = {"x86_64": [], "ppc64le": ["powerpc-utils"], "arm64": []}
 # A newer ppc64_cpu beside that: it writes smt/control, not the files of CPUs.
 # With the C library of its release, in a directory of its own. The first of
 # these releases that the mirror serves: it may be out of step with itself for
 # hours, for one architecture of one release.
 NEWER = ("trixie", "forky", "sid")
-PACKAGES_NEWER = {"x86_64": [], "ppc64le": ["powerpc-ibm-utils"]}
+PACKAGES_NEWER = {"x86_64": [], "ppc64le": ["powerpc-ibm-utils"], "arm64": []}
 FILES_NEWER = {"ppc64le": ("./usr/sbin/ppc64_cpu",
                            "./usr/lib/powerpc64le-linux-gnu/*.so*")}
 # for kernels of the profile bpf: LLVM makes the guest twice as large

@@ -17,7 +17,7 @@ import subprocess
 from . import series
 from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch,
                      check_profile, digest, fresh_dir, git, locked,
-                     need_space, prune, run, say, step)
+                     need_packages, need_space, prune, run, say, step)
 
 VARIANTS = ("base", "patched")
 # Profiles with an output directory of their own: nearly all objects differ.
@@ -35,6 +35,7 @@ def fragments(arch, profile=""):
 
 def compiler(arch):
     """Name and version line of the compiler, without ccache."""
+    need_packages(arch)
     cc = ARCHES[arch]["cross"] + "gcc"
     try:
         out = subprocess.run([cc, "--version"], capture_output=True, text=True)

@@ -336,12 +336,15 @@ def survivors(doc):
 def quiet(doc):
     """How often CPUs that stay were disturbed while others went offline, and by
     what: means over the operations of a boot, without the first."""
-    n, ops, rows, causes = {}, {}, {}, {}
+    n, ops, rows, causes, seen = {}, {}, {}, {}, set()
     for run in doc["runs"]:
         where = run["machine"]
         for s in run["stats"]:
             if s["who"] == "operations":
                 ops[where, run["variant"], s["what"]] = int(s["n"])
+                continue
+            if s["who"] == "all":
+                seen.add((where, run["variant"], s["what"], s["window"]))
                 continue
             key = (where, run["variant"], s["what"], s["window"], s["kind"],
                    f"{s['who']} {s['cause']}")
@@ -354,7 +357,9 @@ def quiet(doc):
     def mean(where, v, what, window, kind, name):
         m = ops.get((where, v, what))
         x = n.get((where, v, what, window, kind, name), 0)
-        return "-" if not m else "0" if not x else f"{x / m:.1f}"
+        if not m or (where, v, what, window) not in seen:
+            return "-"
+        return f"{x / m:.1f}" if x else "0"
 
     out = [f"{doc['title']} ({_kind(doc)})"]
     for where in rows:
@@ -365,7 +370,8 @@ def quiet(doc):
         for window, title in (("dying", "while CPUs die"),
                               ("request", "in the whole request")):
             out.append(title)
-            names = [("interrupts", "count irq"), ("ends of idle", "count woken")]
+            names = [("interrupts", "count irq"), ("ends of idle", "count woken"),
+                     ("interrupts of timers", "count timer")]
             if window in [w for x, w in causes if x == where]:
                 names += [(c, f"cause {c}")
                           for c in sorted(causes[where, window])]

@@ -10,8 +10,8 @@ import tempfile
 import time
 
 from . import boot, cases, kernels, series
-from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, digest, git,
-                     locked, run, step, write_atomic)
+from .common import (ARCHES, LINUX, MAIN, TOP, LabError, cache_dir, digest,
+                     git, locked, run, step, write_atomic)
 from .report import Report
 
 
@@ -175,7 +175,7 @@ def unrecorded():
     they were built and booted, for the tree that they are now."""
     good = {e["key"] for r in read_state().values() for e in r.values()
             if e["result"] == "ok"}
-    return [f"{p} {a}" for p, _, tip in series.part_ranges() for a in ARCHES
+    return [f"{p} {a}" for p, _, tip in series.part_ranges() for a in MAIN
             if content_key(tip, a) not in good]
 
 

@@ -10,11 +10,11 @@ import time
 
 from . import (bench, boot, caserecord, cases, insns, kernels, offcpu, perpatch,
                record, series, torture, vm)
-from .common import ARCHES, LabError, human, say
+from .common import MAIN, LabError, human, say
 from .report import Report
 
 MINUTES = 30                    # of torture, for each profile
-TORTURE = {"": ARCHES, "debug": ARCHES, "kcsan": ("x86_64",), "tree03": ARCHES}
+TORTURE = {"": MAIN, "debug": MAIN, "kcsan": ("x86_64",), "tree03": MAIN}
 SIDES = {"insns": insns, "offcpu": offcpu}
 # seconds of what was not recorded with its time, or never, without kernels
 USUAL = {"bench": 900, "insns": 300, "offcpu": 300, "machines": 90,
@@ -91,7 +91,7 @@ def every():
     for p in sorted(bench.SCENARIOS.glob("*.toml")):
         add(f"bench SCENARIO={p.stem}", _scenario(p.stem))
     for what in SIDES:
-        for a in ARCHES:
+        for a in MAIN:
             add(f"{what} ARCH={a}", _side(what, a))
     together = {}
     for quick, group, c in cases.table("1"):
@@ -105,7 +105,7 @@ def every():
     for p in TORTURE:
         add(f"torture: {torture.full_profile(p)}", _torture(p))
     for part, _, tip in series.part_ranges():
-        for a in ARCHES:
+        for a in MAIN:
             add(f"tips: {part} {a}", lambda rep, name, w=part, c=tip, a=a:
                 perpatch.one(rep, name, w, c, a))
     return out
@@ -121,7 +121,7 @@ def _state():
                 out.setdefault(name, []).append((r.stale(), r.seconds))
     left = perpatch.unrecorded()
     for part, _, _ in series.part_ranges():
-        for a in ARCHES:
+        for a in MAIN:
             if f"{part} {a}" not in left:
                 out[f"tips: {part} {a}"] = [("", 0)]
     return out

@@ -11,7 +11,7 @@ import re
 import time
 
 from . import boot, console, kernels, ktap, record, vm
-from .common import (ARCHES, LINUX, OUT, TOP, LabError, check_arch,
+from .common import (LINUX, MAIN, OUT, TOP, LabError, check_arch,
                      check_profile, digest, human, say, write_atomic)
 from .report import Report
 
@@ -42,13 +42,16 @@ TURNS = ("stress", "rcutorture", "smt", "scftorture", "stress", "locktorture",
 DELAYS = (0, 0, 200, 2000)
 MACHINES = {"x86_64": (("q35", 8, 2), ("q35", 4, 2), ("q35", 8, 1)),
             "ppc64le": (("pseries", 16, 8), ("pseries", 16, 4),
-                        ("pseries", 8, 2))}
+                        ("pseries", 8, 2)),
+            "arm64": (("virt", 16, 4), ("virt", 8, 2), ("virt", 8, 1))}
 # with KASAN or KCSAN: fewer CPUs, which share the host's, do much more, and the
 # checks take longest, so there are fewer of them
 MACHINES_TREE03 = {"x86_64": (("q35", 16, 2),),
-                   "ppc64le": (("pseries", 16, 4),)}
+                   "ppc64le": (("pseries", 16, 4),),
+                   "arm64": (("virt", 16, 4),)}
 MACHINES_SLOW = {"x86_64": (("q35", 4, 2), ("q35", 6, 2)),
-                 "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8))}
+                 "ppc64le": (("pseries", 8, 4), ("pseries", 8, 8)),
+                 "arm64": (("virt", 4, 2), ("virt", 6, 2))}
 
 SCRATCH = 4 << 20               # bytes of the disk that is written and read back
 JOBS = {"stress": "torture-stress", "smt": "torture-smt", "retire": "retire"}
@@ -217,7 +220,7 @@ def inputs(profile):
     """The digest of what defines a run's results but the kernel's code."""
     return digest(*sorted(boot.JOBS.glob("torture-*.sh")),
                   boot.JOBS.parent / "prelude.sh", repr(KERNEL),
-                  *(f for a in ARCHES for f in kernels.fragments(a, profile)))
+                  *(f for a in MAIN for f in kernels.fragments(a, profile)))
 
 
 def keep(doc):

@@ -9,7 +9,8 @@ import re
 import shutil
 import subprocess
 
-from .common import LabError, cache_dir, check_arch, fresh_dir, locked, run
+from .common import (LabError, cache_dir, check_arch, fresh_dir, locked,
+                     need_packages, run)
 
 # machine type -> what it needs. off: whether the guest's poweroff ends QEMU
 # (powernv hangs in it). append: for every boot; q35's takes the place of
@@ -33,11 +34,16 @@ MACHINES = {
     "powernv9": {"arch": "ppc64le", "cpu": "power9", "threads": (1, 2, 4),
                  "console": "hvc0", "off": False, "numa": False,
                  "default_threads": 4},
+    # not 'max': pointer authentication is slow in TCG
+    "virt": {"arch": "arm64", "cpu": "neoverse-n1", "threads": (1, 2, 4),
+             "console": "ttyAMA0", "off": True, "numa": True,
+             "default_threads": 2},
 }
-DEFAULT = {"x86_64": "q35", "ppc64le": "pseries"}
-DEFAULT_CPUS = {"q35": 16, "pseries": 32}
+DEFAULT = {"x86_64": "q35", "ppc64le": "pseries", "arm64": "virt"}
+DEFAULT_CPUS = {"q35": 16, "pseries": 32, "virt": 32}
 ACCELS = ("icount", "mttcg", "kvm")
-QEMU = {"x86_64": "qemu-system-x86_64", "ppc64le": "qemu-system-ppc64"}
+QEMU = {"x86_64": "qemu-system-x86_64", "ppc64le": "qemu-system-ppc64",
+        "arm64": "qemu-system-aarch64"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +177,9 @@ def topology(type_, cpus, threads=0, nodes=0, **kw):
     if type_ == "q35" and cpus > 255:
         raise LabError(f"CPUS={cpus} is too many for q35, which ends at 255; "
                        "use ARCH=ppc64le for more")
+    if type_ == "virt" and cpus > 512:
+        raise LabError(f"CPUS={cpus} is too many for virt, which ends at 512; "
+                       "use ARCH=ppc64le for more")
     if cpus > 2048:
         raise LabError(f"CPUS={cpus} is too many: the kernels are built for "
                        "2048")
@@ -201,6 +210,7 @@ def check_accel(accel, arch):
 def qemu_version(arch):
     """'10.0.2'; LabError when QEMU is missing or older than 10."""
     q = QEMU[check_arch(arch)]
+    need_packages(arch)
     if not shutil.which(q):
         raise LabError(f"{q} is not installed; run 'make deps'")
     out = subprocess.run([q, "--version"], capture_output=True, text=True)
@@ -221,7 +231,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
         smp = (f"{m.cpus},maxcpus={cores * m.threads},sockets=1,"
                f"cores={cores},threads={m.threads}")
     mtype = {"q35": "q35,kernel-irqchip=split",
-             "pseries": "pseries"}.get(m.type, m.type)
+             "virt": "virt,gic-version=3"}.get(m.type, m.type)
     # powernv makes its PCI host bridges only with the defaults
     bare = ["-vga", "none", "-net", "none", "-monitor", "none"] \
         if m.type.startswith("powernv") else ["-nodefaults"]
@@ -251,7 +261,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
             args += ["-object",
                      f"memory-backend-ram,id=mem{n},size={each}M",
                      "-numa", f"node,nodeid={n},memdev=mem{n}"]
-        if m.type == "q35":
+        if m.type in ("q35", "virt"):
             for s in range(m.sockets):
                 args += ["-numa", f"cpu,node-id={s * m.nodes // m.sockets},"
                                   f"socket-id={s}"]

@@ -11,14 +11,14 @@ import pytest
 
 from lab import (caserecord, cases, check, foreign, kernels, looks,
                  patchcheck, perpatch, portability, waits)
-from lab.common import ARCHES, human, say
+from lab.common import MAIN, human, say
 from lab.report import left_out
 
 
 def chosen(config):
     """The architectures."""
     return [config.getoption("arch")] if config.getoption("arch") else \
-        list(ARCHES)
+        list(MAIN)
 
 
 def pytest_generate_tests(metafunc):
@@ -74,6 +74,7 @@ def test_waits(rep):
 @pytest.mark.patches
 def test_looks(rep):
     looks.check(rep)
+    looks.check_picks(rep)
 
 
 @pytest.mark.quick

@@ -58,6 +58,24 @@ def test_who_looks_twice_is_found(tree):
     assert looks.find(tree) == FOUND
 
 
+def test_who_picks_another_cpu_is_found_on_all_architectures(tmp_path):
+    files = {
+        "arch/arm64/kernel/p.c": "int teardown(int cpu)\n{\n\treturn "
+                                 "cpumask_any_but(cpu_online_mask, cpu);\n}\n",
+        "drivers/perf/arm-x.c": "int other(int cpu)\n{\n\treturn "
+                                "cpumask_any_and_but(a, b, cpu);\n}\n",
+        "drivers/perf/fine.c": "int fine(int cpu)\n{\n\treturn "
+                               "cpuhp_any_survivor(a, cpu);\n}\n"}
+    for name, text in files.items():
+        f = tmp_path / name
+        f.parent.mkdir(parents=True, exist_ok=True)
+        f.write_text(text)
+    sh("git", "init", "-q", tmp_path)
+    sh("git", "add", "-A", cwd=tmp_path)
+    assert looks.find(Source(tmp_path, ["arm64"], (), ()), looks.PICK, 1) == {
+        "arch/arm64/kernel/p.c: teardown": 1, "drivers/perf/arm-x.c: other": 1}
+
+
 def test_who_has_no_verdict_and_who_has_one_for_nothing_is_a_fault():
     path = TOP / "lab" / "looks.toml"
     table = {at: {} for at in FOUND}

@@ -174,14 +174,20 @@ def test_quiet_has_means_of_both_kernels_by_window_and_cause():
                  "cause": c, "n": str(n)}
                 for w in ("one", "list") for win in ("dying", "request")
                 for who, c in (("count", "irq"), ("cause", "ipi:f"))] + [
-            {"what": w, "who": "operations", "n": "5"} for w in ("one", "list")]
+            {"what": w, "who": "operations", "n": "5"}
+            for w in ("one", "list")] + [
+            {"what": w, "window": win, "who": "all", "kind": "windows",
+             "cause": "-", "n": "5"} for w in ("one", "list")
+            for win in ("dying", "request") if n == 1 or win == "request"]
     doc = {"title": "T", "report": "quiet", "clock": "virtual (icount)",
            "runs": [{"machine": "q35-16", "variant": v, "stats": stats(n)}
                     for v, n in (("base", 10), ("patched", 1))]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[-1].split() == ["ipi:f", *2 * ["2.0", "0.2", "0", "0"]]
-    assert lines[-2].split() == ["ends", "of", "idle", *8 * ["0"]]
+    assert lines[-3].split() == ["ends", "of", "idle", *8 * ["0"]]
+    # the unpatched kernel is said to have no 'dying'
+    assert lines[6].split() == ["interrupts", *2 * ["-", "0.2", "-", "0"]]
 
 
 def test_boot_time_has_all_ways_side_by_side():
