@@ -24,15 +24,17 @@ REGISTER = {
     r"cpuhp_setup_state(_nocalls|_multi)?(_cpuslocked)?": (2, 3),
     r"cpuhp_set_mask_callbacks_cpuslocked": (1, 2),
     r"xen_cpuhp_setup": (0, 1),
+    r"mpam_register_cpuhp_callbacks": (0, 1),
 }
 # parameters of functions that register what they are given, no callbacks
 GIVEN = {
     "kernel/cpu.c": ("startup", "teardown"),
     "include/linux/cpuhotplug.h": ("startup", "teardown", "(void *) startup",
                                    "(void *) teardown"),
+    "drivers/resctrl/mpam_devices.c": ("online", "offline"),
     "arch/x86/xen/enlighten.c": ("cpu_up_prepare_cb", "cpu_dead_cb"),
 }
-# what is no part of a kernel for x86-64 or Book3S64, COMPILE_TEST apart
+# what is no part of a kernel for x86-64, Book3S64 or arm64, COMPILE_TEST apart
 ELSEWHERE = (
     *(f"arch/powerpc/{x}" for x in (
         "kvm/book3s_pr", "kvm/booke", "kvm/e500", "mm/book3s32/", "mm/nohash/",
@@ -40,17 +42,15 @@ ELSEWHERE = (
             "4", "5", "8", "amigaone", "cell", "chrp", "embedded", "maple",
             "microwatt", "pasemi", "powermac", "ps3")))),
     *(f"drivers/clocksource/{x}" for x in (
-        "ar", "exynos", "ingenic", "jcore", "mips", "timer-")),
+        "arc", "ingenic", "jcore", "mips", *(f"timer-{y}" for y in (
+            "armada", "clint", "gx6605s", "mp-csky", "qcom", "riscv", "rtl",
+            "vf-pit")))),
     "drivers/bus/mips_cdmm", "drivers/cpuidle/coupled",
-    *(f"drivers/cpuidle/cpuidle-{x}" for x in ("psci", "riscv", "s390")),
-    "drivers/devfreq/", "drivers/firmware/arm", "drivers/hwtracing/",
+    *(f"drivers/cpuidle/cpuidle-{x}" for x in ("riscv", "s390")),
     *(f"drivers/irqchip/irq-{x}" for x in (
-        "a", "b", "g", "h", "l", "mips", "r", "s")),
-    "drivers/mailbox/", "drivers/net/ethernet/marvell/",
-    *(f"drivers/perf/{x}" for x in (
-        "a", "f", "h", "m", "n", "q", "riscv", "s", "t", "x")),
-    "drivers/resctrl/", "drivers/s390/", "drivers/soc/", "drivers/tee/",
-    "drivers/watchdog/octeon", "net/iucv/")
+        "aclint", "armada", "h", "l", "mips", "r", "s")),
+    "drivers/perf/riscv", "drivers/s390/", "drivers/watchdog/octeon",
+    "net/iucv/")
 # large, and without callbacks
 WITHOUT = ("drivers/gpu/", "drivers/media/", "drivers/staging/", "sound/",
            "drivers/infiniband/", "drivers/net/wireless/", "drivers/iio/",
@@ -112,7 +112,7 @@ class Source:
     arch/). elsewhere: files and directories that are not looked at. without:
     those that must have no callbacks."""
 
-    def __init__(self, top, arches=("x86", "powerpc"), elsewhere=ELSEWHERE,
+    def __init__(self, top, arches=("x86", "powerpc", "arm64"), elsewhere=ELSEWHERE,
                  without=WITHOUT):
         self.top, self.arches, self.elsewhere = Path(top), arches, elsewhere
         self.leave_out = (*elsewhere, *without)

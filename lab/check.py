@@ -4,15 +4,16 @@ side by side. The tests themselves are in tests/, those of the patched kernel
 in tests/test_guest.py."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import nullcontext
 
-from . import perpatch, series
-from .common import OUT, TOP, LabError, end_group, human, say, start, step, \
-    usual
+from . import kernels, perpatch, series
+from .common import (ARCHES, OUT, TOP, LabError, end_group, human, say, start,
+                     step, usual)
 from .report import Report
 
 # seconds: for compiling single patches, and for the whole run, which shortens
@@ -37,6 +38,17 @@ def no_time(arch, left):
         return ""
     return f"the kernel takes about {human(need)} to build; run it again, or " \
            "with FULL=1, to have it"
+
+
+def no_time_for_arm64(left):
+    """Why the kernel for arm64 is not built when so many seconds are left; '' if
+    it is. Where its compiler is missing it is to be installed as well."""
+    cc = ARCHES["arm64"]["cross"] + "gcc"
+    need = max(usual("kernel patched arm64", 420), 60) + 120
+    if shutil.which(cc) and kernels.is_built("patched", "arm64") or need <= left:
+        return ""
+    return f"the kernel for arm64 takes about {human(need)}; 'make test " \
+           "ARCH=arm64' builds and boots it"
 
 
 def session(sums, name, marks, *, workers=0, k="", limit=None, **options):

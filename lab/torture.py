@@ -186,7 +186,8 @@ def one(p, image, limit):
                 if x["ok"] != "1")
         p["numbers"] = "; ".join(re.findall(
             r"^# (\d+ (?:rounds|writes of|packets).*)$", r.output(), re.M)
-            + [x["counts"] for x in r.of("retired")])
+            + list(filter(None, [in_all(
+                x["counts"] for x in r.of("retired"))])))
     if error:
         error = "\n".join([error] + [
             x for s in r.splats for x in s] + r.output().splitlines()[-20:])
@@ -194,6 +195,15 @@ def one(p, image, limit):
              console=str(r.console_path.name),
              splats=[next(filter(console.is_bad, s)) for s in r.splats])
     return p
+
+
+def in_all(counts):
+    """'N requests, N queued': the sums of what the tests of CPUs that retire
+    say; '' if they say nothing."""
+    text = "; ".join(counts)
+    return text and ", ".join(
+        f"{sum(map(int, re.findall(rf'([0-9]+) {what}', text)))} {what}"
+        for what in ("requests", "queued"))
 
 
 def operations(p):

@@ -77,6 +77,14 @@ def test_looks(rep):
     looks.check_picks(rep)
 
 
+def built(rep, arch, profile=""):
+    """The result of a build."""
+    image = kernels.build("patched", arch, profile)
+    warnings = json.loads((image / "meta.json").read_text())["warnings"]
+    rep.add(f"build: {arch} {profile}".strip() + ", no warnings", not warnings,
+            "\n".join(warnings))
+
+
 @pytest.mark.quick
 @pytest.mark.builds
 def test_build(rep, left, arch, profile, pytestconfig):
@@ -88,10 +96,7 @@ def test_build(rep, left, arch, profile, pytestconfig):
         why = check.no_time(arch, left())
         if why:
             left_out(why)
-    image = kernels.build("patched", arch, profile)
-    warnings = json.loads((image / "meta.json").read_text())["warnings"]
-    rep.add(f"build: {arch} {profile}".strip() + ", no warnings", not warnings,
-            "\n".join(warnings))
+    built(rep, arch, profile)
 
 
 def test_case(rep, case, pytestconfig):
@@ -112,6 +117,17 @@ def test_case(rep, case, pytestconfig):
     say(f"   {case.name}: {human(took)}")
     if keep:
         caserecord.keep(case, results, took)
+
+
+@pytest.mark.quick
+@pytest.mark.each
+def test_arm64(rep, left, pytestconfig):
+    """It builds for arm64 as well, when there is time for it."""
+    if pytestconfig.getoption("arch"):
+        left_out("ARCH= is given")
+    if why := check.no_time_for_arm64(left()):
+        left_out(why)
+    built(rep, "arm64")
 
 
 @pytest.mark.quick

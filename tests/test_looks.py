@@ -36,7 +36,7 @@ static inline int head(int cpu)
 	return cpu_online(cpu) || cpu_online(cpu + 1);
 }
 """,
-    "arch/arm64/kernel/y.c": "int arm(int b)\n{\n\treturn cpu_online(b) + "
+    "arch/mips/kernel/y.c": "int arm(int b)\n{\n\treturn cpu_online(b) + "
                              "cpu_online(0);\n}\n",
 }
 FOUND = {"kernel/a.c: twice": 2, "kernel/a.c: loops": 2,

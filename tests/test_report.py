@@ -152,6 +152,17 @@ def test_the_second_debug_kernel_is_left_out_when_it_takes_too_long(
     assert why in said and bool(said) == bool(why)
 
 
+@pytest.mark.parametrize("left, there, why", [
+    (13 * 60, False, ""), (5 * 60, False, "12 min"), (60, True, "")])
+def test_the_kernel_for_arm64_is_left_out_when_there_is_no_time(
+        monkeypatch, left, there, why):
+    monkeypatch.setattr(check, "usual", lambda what, default: 600)
+    monkeypatch.setattr(check.shutil, "which", lambda cc: there and cc)
+    monkeypatch.setattr(check.kernels, "is_built", lambda *what: there)
+    said = check.no_time_for_arm64(left)
+    assert why in said and bool(said) == bool(why)
+
+
 def test_parts_and_their_time(monkeypatch, tmp_path, capsys):
     """What 'make test' has is what it had; single patches get what is left."""
     ran, clock = [], [0]

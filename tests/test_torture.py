@@ -256,3 +256,11 @@ def test_power_off_of_a_kernel_test_is_no_splat(monkeypatch, tmp_path,
     p = next(p for p in (torture.plan(1, n, "x86_64") for n in range(6))
              if p["what"] == "scftorture")
     assert torture.one(p, tmp_path, 10)["ok"] == ok
+
+
+def test_what_tests_of_cpus_that_retire_count_is_summed_up():
+    says = ("calls: 1381 queued, 1381 ran;works: 9 queued, 9 ran;6 requests, 0 "
+            "refused, 0 lost, 0 elsewhere;", "14 requests, 0 refused")
+    text = torture.in_all(says)
+    assert text == "20 requests, 1390 queued" and torture.in_all([]) == ""
+    assert torture.operations({"what": "retire", "numbers": text}) == 20

@@ -116,7 +116,7 @@ int kmalloc(int n)
     "arch/x86/kernel/x.c": "int other(int b)\n{\n\tudelay(1);\n}\n",
     "arch/powerpc/kernel/p.c": "int other(int b)\n{\n\tudelay(1);\n\t"
                                "on_each_cpu(f, NULL, 1);\n}\n",
-    "arch/arm64/kernel/y.c": "int other(int b)\n{\n\tmsleep(1);\n}\n"
+    "arch/mips/kernel/y.c": "int other(int b)\n{\n\tmsleep(1);\n}\n"
                              "int x = cpuhp_setup_state(A, \"\", b_up, no);\n",
 }
 NAMES = ("synchronize_rcu", "msleep", "flush_work", "mdelay", "on_each_cpu",
