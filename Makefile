@@ -28,6 +28,7 @@ export PYTHONDONTWRITEBYTECODE = 1
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
+	@echo '               [ARCH=x86_64|ppc64le|arm64; without, the first two]'
 	@echo 'make test      all tests; ends with "N passed, N failed" [ARCH=]'
 	@echo '               FULL=1: selftests in full length'
 	@echo '               K=names: only those, as of pytest -k; parts are'
@@ -36,7 +37,7 @@ help:
 	@echo 'make tree      linux/: the base and one commit per patch'
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
 	@echo 'make patches   write patches/ back from linux/'
-	@echo 'make kernels   base and patched images [ARCH=x86_64|ppc64le]'
+	@echo 'make kernels   base and patched images [ARCH=]'
 	@echo '               [PROFILE=debug|kcsan|rt|nohz|bpf|scx]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
@@ -95,7 +96,7 @@ kernels:
 guest:
 	$(LAB) guest $(SRC) $(if $(ARCH),--arch '$(ARCH)')
 boot:
-	$(LAB) boot $(SRC)
+	$(LAB) boot $(SRC) $(if $(ARCH),--arch '$(ARCH)')
 shell:
 	$(LAB) shell $(SRC) $(VM)
 run:

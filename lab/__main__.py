@@ -170,8 +170,12 @@ def _others(marks):
 
 def cmd_boot(a):
     from . import bench
+    arches = _arches(a.arch)
     _tree(a)
-    bench.main("boot", None, None)
+    if set(arches) <= set(MAIN):
+        bench.main("boot", None, a.arch or None)
+    else:
+        bench.main("arm64")
 
 
 def cmd_test(a):
@@ -219,7 +223,7 @@ def main():
     add("shell", cmd_shell, *vm)
     s = add("run", cmd_run, *vm, "--limit", "--disk", "--vars")
     s.add_argument("job")
-    add("boot", cmd_boot)
+    add("boot", cmd_boot, "--arch")
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch", "--accel",
         "--full", "--record")
     add("offcpu", cmd_sides, *which, "--record")
