@@ -15,6 +15,11 @@ from .common import LabError, say
 SKIP_ALLOWED = [
     ("q35-8-acpi-cpufreq", "the last CPU is refused",
      "CPU 0 is not asked on x86, so one always stays"),
+    ("virt-8", "cpuidle-test.sh", "QEMU's virt has no idle states"),
+    ("virt-8", "primary threads come first",
+     "CPUs start up one after the other on arm64"),
+    ("virt-8", "CPUs come: CPUs which come can't be made slow",
+     "it takes parallel bringup"),
     # in full length
     ("pseries-16", "a CPU does not come alive",
      "the kernel waits 100 s there, and the delay is 20 s"),
