@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lab import (caserecord, cases, check, foreign, kernels, looks,
+from lab import (caserecord, cases, check, common, foreign, kernels, looks,
                  patchcheck, perpatch, portability, waits)
 from lab.common import MAIN, human, say
 from lab.report import left_out
@@ -127,6 +127,10 @@ def test_arm64(rep, left, pytestconfig):
         left_out("ARCH= is given")
     if why := check.no_time_for_arm64(left()):
         left_out(why)
+    try:
+        common.need_packages("arm64")
+    except common.LabError as e:        # what the others need is there
+        left_out(e)
     built(rep, "arm64")
 
 
