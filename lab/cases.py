@@ -289,6 +289,14 @@ def restarts():
                          if type_ == "q35" else "maxcpus=1"},
                         append="crashkernel=512M", disk=("next", KERNEL),
                         splats=Splats(crash=True), **slow.get(type_, {}))
+    # the others die in the old kernel's smp_shutdown_nonboot_cpus(). Without EFI
+    # nothing keeps the tables of an ITS from the second kernel.
+    for before, how in ("SMT off", "put smt/control off && want 1"), \
+            ("all online", "want $THREADS"):
+        yield _case("virt", 8, 2, f"kexec, {before}", "kexec",
+                    (before, "the second kernel has all CPUs",
+                     "it switches SMT"), {"BEFORE": before, "PREPARE": how},
+                    disk=("next", KERNEL), options=("-machine", "its=off"))
     yield _case("pseries", 8, 4, "crash of a core that was added", "crash",
                 ("SMT off and on copy no core",
                  "a core that is added is copied once", "SMT again",
