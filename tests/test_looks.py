@@ -43,15 +43,20 @@ FOUND = {"kernel/a.c: twice": 2, "kernel/a.c: loops": 2,
          "include/linux/a.h: head": 2}
 
 
-@pytest.fixture
-def tree(tmp_path):
-    for name, text in FILES.items():
-        f = tmp_path / name
+def git_tree(path, files):
+    """A git tree with these files."""
+    for name, text in files.items():
+        f = path / name
         f.parent.mkdir(parents=True, exist_ok=True)
         f.write_text(text)
-    sh("git", "init", "-q", tmp_path)
-    sh("git", "add", "-A", cwd=tmp_path)
-    return Source(tmp_path)
+    sh("git", "init", "-q", path)
+    sh("git", "add", "-A", cwd=path)
+    return path
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Source(git_tree(tmp_path, FILES))
 
 
 def test_who_looks_twice_is_found(tree):
@@ -66,13 +71,8 @@ def test_who_picks_another_cpu_is_found_on_all_architectures(tmp_path):
                                 "cpumask_any_and_but(a, b, cpu);\n}\n",
         "drivers/perf/fine.c": "int fine(int cpu)\n{\n\treturn "
                                "cpuhp_any_survivor(a, cpu);\n}\n"}
-    for name, text in files.items():
-        f = tmp_path / name
-        f.parent.mkdir(parents=True, exist_ok=True)
-        f.write_text(text)
-    sh("git", "init", "-q", tmp_path)
-    sh("git", "add", "-A", cwd=tmp_path)
-    assert looks.find(Source(tmp_path, ["arm64"], (), ()), looks.PICK, 1) == {
+    src = Source(git_tree(tmp_path, files), ["arm64"], (), ())
+    assert looks.find(src, looks.PICK, 1) == {
         "arch/arm64/kernel/p.c: teardown": 1, "drivers/perf/arm-x.c: other": 1}
 
 
