@@ -92,6 +92,16 @@ def looks(full):
                        together=f"sysfs {arch}")
 
 
+def first(full):
+    """CPUs that come for the first time: what is made for them, and without
+    memory for it."""
+    for arch in BOOTS:
+        yield _case(*BOOTS[arch], "first time", "first",
+                    ("threads are made together", "no memory: one by one",
+                     "no memory for threads: come later", ALL_ON),
+                    append="maxcpus=2")
+
+
 def debug(full):
     """The debug profile: SMT and hotplug loops and selftests."""
     for arch in BOOTS:
@@ -572,7 +582,7 @@ def leak(cycles):
                     judge=judge.grown, limit=3600)
 
 
-QUICK = {"boots": boots, "sysfs": looks, "debug": debug}
+QUICK = {"boots": boots, "sysfs": looks, "first": first, "debug": debug}
 FULL = {"selftests": selftests}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,

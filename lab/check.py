@@ -115,7 +115,7 @@ def main(a):
     workers = os.cpu_count() or 1
     with nullcontext() if a.k else step(
             f"boots and the tests of the lab, {workers} at a time", 600):
-        part("boots", "lab or boots or quick and (sysfs or debug)",
+        part("boots", "lab or boots or quick and (sysfs or first or debug)",
              workers=workers, limit=None if a.full else 2 * WHOLE_BUDGET)
     part("each", "each", budget=max(1, min(PER_PATCH_BUDGET, left(
         CACHED_BUDGET if cached else WHOLE_BUDGET))))

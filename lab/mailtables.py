@@ -306,6 +306,36 @@ def latency(doc):
     return "\n".join(out) + "\n"
 
 
+def load(doc):
+    """Shortest, middle and longest time of a CPU that comes for the first time,
+    goes, and comes again, by machine and by what runs meanwhile."""
+    ns, busy, names = {}, {}, {"nothing": "nothing", "cyclictest": "cyclictest",
+                               "busy": "4 tasks a CPU"}
+    for run in doc["runs"]:
+        for s in run["stats"]:
+            key = (run["machine"], s["load"], run["variant"])
+            if s["what"] == "busy":
+                busy.setdefault(key[:2], []).append(int(s["percent"]))
+            else:
+                ns.setdefault((*key, s["what"]), []).append(int(s["ns"]) / 1e6)
+    out = [f"{doc['title']} ({_kind(doc)})"]
+    for machine, what in dict.fromkeys((k[0], k[3]) for k in ns):
+        title = {"first": "up, first time", "up": "up again",
+                 "down": "down"}[what]
+        out += ["", f"{f'{machine}, {title}':<26}" + "".join(
+            f"{x:>26}" for x in ("base", "patched")),
+            f"{'':<18}{'busy, %':>8}" + f"{'min':>10}{'median':>8}{'max':>8}" * 2]
+        for key, name in names.items():
+            found = [ns.get((machine, key, v, what)) for v in ("base", "patched")]
+            if not any(found):
+                continue
+            cells = [x for f in found for x in (
+                (min(f), statistics.median(f), max(f)) if f else (None,) * 3)]
+            out.append(f"{name:<18}{min(busy[machine, key]):>8}" + "".join(
+                f"{ms(x, 1):>{w}}" for x, w in zip(cells, 2 * (10, 8, 8))))
+    return "\n".join(out) + "\n"
+
+
 def survivors(doc):
     """Worst latency on the CPUs that stay, by the number of those that go or
     come: in us, of real-time tasks (cyclictest), of timerlat's threads and
@@ -384,4 +414,5 @@ def quiet(doc):
 
 TABLES = {"bringup": bringup, "boot_time": boot_time,
           "treatments": treatments, "stop": stop, "domains": domains,
-          "latency": latency, "survivors": survivors, "quiet": quiet}
+          "latency": latency, "survivors": survivors, "quiet": quiet,
+          "load": load}

@@ -148,6 +148,27 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
                                  "0.003", "0.023", "1.963"]
 
 
+def test_load_has_the_range_of_all_boots_and_the_least_busy_one():
+    doc = {"scenario": "x", "title": "T", "report": "load",
+           "clock": "virtual (icount)", "runs": [
+               {"machine": m, "variant": v, "stats": [
+                   {"load": kind, "what": "busy", "percent": str(busy)}] + [
+                   {"load": kind, "what": what, "ns": str(n * 10**6)}
+                   for what in ("first", "down", "up") for n in times]}
+               for m in ("q35", "pseries") for v in ("base", "patched")
+               for kind, busy, times in (("busy", 99, (9000, 2, 30)),
+                                         ("busy", 98, (1, 20, 40)),
+                                         ("nothing", 3, (1, 2)))]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[2].split() == ["q35,", "up,", "first", "time", "base",
+                                "patched"]
+    assert lines[4].split() == ["nothing", "3", *2 * ["1.0", "1.5", "2.0"]]
+    assert lines[5].split() == ["4", "tasks", "a", "CPU", "98",
+                                *2 * ["1.0", "25.0", "9000"]]
+    assert len(lines) == 1 + 6 * 5
+
+
 def test_survivors_have_all_ways_side_by_side():
     doc = {"scenario": "x", "title": "T", "report": "survivors",
            "clock": "virtual (icount)", "runs": [

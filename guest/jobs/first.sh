@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+# CPUs that come for the first time, after maxcpus=2 (APPEND=): their threads are
+# made together. Where there is no memory for that in the thread for it, each CPU
+# sees to its own; where there is none in kthreadd, those come that can.
+. /lab/prelude.sh
+FAIL=/sys/kernel/debug/failslab
+
+expand_file $CPU/offline
+absent=(${cpus[@]})
+[ ${#absent[@]} -ge 6 ] || die "only ${#absent[@]} CPUs are offline: give it maxcpus=2"
+
+# some FROM N: N of them, as a list
+some() {
+	local IFS=,
+
+	echo "${absent[*]:$1:$2}"
+}
+
+# Once for the threads and once for the workers
+together() {
+	echo 1 > $T/events/sched/sched_waking/enable
+	put hotplug/online $(some 0 2) || return
+	echo 0 > $T/events/sched/sched_waking/enable
+	grep -E '^ *(labctl|cpuhp_mask)-.*waking: comm=kthreadd ' $T/trace > /tmp/woken
+	cat /tmp/woken
+	[ $(wc -l < /tmp/woken) = 2 ]
+}
+
+# failing COMM N CMD...: memory for this task runs out N times meanwhile
+failing() {
+	local pid ret x n=$2
+
+	pid=$(pgrep -x $1) || { echo "no task $1"; return 1; }
+	shift 2
+	for x in task-filter=Y ignore-gfp-wait=N verbose=0 interval=1 times=$n \
+			probability=100; do
+		echo ${x#*=} > $FAIL/${x%=*} || return
+	done
+	echo 1 > /proc/$pid/make-it-fail
+	"$@"
+	ret=$?
+	echo 0 > /proc/$pid/make-it-fail
+	read -r left < $FAIL/times
+	echo 0 > $FAIL/probability
+	echo "status $ret; $n allocations were to fail, $left did not"
+	[ $left != $n ] && return $ret
+}
+
+# Two CPUs have three threads each at least; what else this task does is to work
+one_by_one() {
+	failing cpuhp_mask 6 put hotplug/online $(some 2 2) && [ $left = 0 ]
+}
+
+later() {
+	failing kthreadd 1000 refused hotplug/online $(some 4 2) && consistent &&
+		put hotplug/online $(some 4 2)
+}
+
+result "threads are made together" together
+result "no memory: one by one" one_by_one
+result "no memory for threads: come later" later
+result "all online at the end" all_on
