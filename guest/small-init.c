@@ -3,8 +3,17 @@
  * The init of 'make foreign', for architectures without a Debian guest: takes
  * CPUs offline and online in every way there is, and says whether they went and
  * came. Built with the kernel's nolibc.
+ *
+ * With kernel parameters it does more:
+ *	lab.cpu0	CPU 0 goes as well, and the last one stays
+ *	lab.late	a CPU comes later than it is waited for, and is told to stop
+ *	lab.kexec	in the end kexec, RISC-V only, to code which powers off
+ *	lab.count	only: how often one list calls what is expensive. On a kernel
+ *			without lists, a write for each CPU
  */
 #define CPUS "/sys/devices/system/cpu/"
+#define TRACE "/sys/kernel/tracing/"
+#define PARAM "/sys/module/cpuhp/parameters/"
 #define ROUNDS 3
 
 /* Without the newline; empty if there is no such file */
@@ -76,9 +85,171 @@ static void is_online(const char *want, const char *when)
 	}
 }
 
+/* CPU 3 is given up, stops when it comes, and comes when it is asked again */
+static void late(const char *all, const char *rest)
+{
+	int fd;
+
+	put(CPUS "hotplug/offline", rest);
+	put(PARAM "ap_delay_cpu", "3");
+	put(PARAM "ap_delay_us", "11000000");
+	fd = open(CPUS "cpu3/online", O_WRONLY);
+	if (write(fd, "1", 1) == 1) {
+		printf("lab: CPU 3 was waited for\n");
+		end("failed");
+	}
+	close(fd);
+	is_online("0", "CPU 3 is late");
+	/* Whether it is dead is looked at each second */
+	sleep(4);
+	put(PARAM "ap_delay_us", "0");
+	put(CPUS "cpu3/online", "1");
+	is_online("0,3", "CPU 3 again");
+	put(CPUS "hotplug/online", "all");
+	is_online(all, "all, after a late one");
+}
+
+/* What is counted, in the order of the output */
+static const char *const counted[] = {
+	"synchronize_rcu_normal", "synchronize_rcu_expedited",
+	"stop_machine_cpuslocked", "build_sched_domains",
+};
+
+#define COUNTED ((int)(sizeof(counted) / sizeof(counted[0])))
+
+/* Of the function profiler of each CPU: lines of a name and how often */
+static void count_calls(int last, int *calls)
+{
+	char path[64], text[4096], *at;
+	int cpu, i;
+
+	memset(calls, 0, COUNTED * sizeof(*calls));
+	for (cpu = 0; cpu <= last; cpu++) {
+		snprintf(path, sizeof(path), TRACE "trace_stat/function%d", cpu);
+		get(path, text, sizeof(text));
+		for (i = 0; i < COUNTED; i++) {
+			at = strstr(text, counted[i]);
+			if (!at)
+				continue;
+			for (at += strlen(counted[i]); *at == ' '; at++)
+				;
+			calls[i] += atoi(at);
+		}
+	}
+}
+
+static long long now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
+}
+
+/* One list: twice, as the profiler takes time */
+static void count_list(int last, const char *cpus, bool up)
+{
+	const char *path = up ? CPUS "hotplug/online" : CPUS "hotplug/offline";
+	bool lists = !access(path, W_OK);
+	int calls[COUNTED], profile, i;
+	long long us = 0;
+
+	for (profile = 1; profile >= 0; profile--) {
+		if (profile)
+			put(TRACE "function_profile_enabled", "1");
+		us = now_us();
+		if (lists)
+			put(path, cpus);
+		else
+			put_each(last, up ? "1" : "0");
+		us = now_us() - us;
+		if (profile) {
+			put(TRACE "function_profile_enabled", "0");
+			count_calls(last, calls);
+		}
+		/* And back, for the second time */
+		if (profile && lists)
+			put(up ? CPUS "hotplug/offline" : CPUS "hotplug/online", cpus);
+		else if (profile)
+			put_each(last, up ? "0" : "1");
+	}
+	printf("lab: count %s", up ? "online" : "offline");
+	for (i = 0; i < COUNTED; i++)
+		printf(" %s=%d", counted[i], calls[i]);
+	printf(" us=%lld\n", us);
+}
+
+static void count(int last, const char *rest)
+{
+	int i;
+
+	mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL);
+	for (i = 0; i < COUNTED; i++) {
+		int fd = open(TRACE "set_ftrace_filter", O_WRONLY | O_APPEND);
+
+		if (fd < 0 || write(fd, counted[i], strlen(counted[i])) < 0) {
+			printf("lab: %s can't be counted: error %d\n", counted[i],
+			       errno);
+			end("failed");
+		}
+		close(fd);
+	}
+	count_list(last, rest, false);
+	count_list(last, rest, true);
+}
+
+#ifdef __riscv
+struct segment {
+	const void *buf;
+	size_t bufsz;
+	const void *mem;
+	size_t memsz;
+};
+
+/* What is started: asks the SBI to shut down, by its system reset extension */
+extern const char code[], code_end[];
+asm("code:\n"
+    "	li	a7, 0x53525354\n"
+    "	li	a6, 0\n"
+    "	li	a0, 0\n"
+    "	li	a1, 0\n"
+    "	ecall\n"
+    "	j	.\n"
+    "code_end:\n");
+
+static void kexec(void)
+{
+	static char fdt[1 << 16];
+	/* Where QEMU has memory, and the kernel is not */
+	struct segment s[] = {
+		{ code, code_end - code, (void *)0x90000000, 4096 },
+		{ fdt, sizeof(fdt), (void *)0x90100000, sizeof(fdt) },
+	};
+	int fd = open("/sys/firmware/fdt", O_RDONLY);
+	long ret;
+
+	if (fd < 0 || read(fd, fdt, sizeof(fdt)) <= 0) {
+		printf("lab: no device tree: error %d\n", errno);
+		end("failed");
+	}
+	close(fd);
+	ret = __nolibc_syscall4(__NR_kexec_load, s[0].mem, 2, s, 0);
+	if (ret) {
+		printf("lab: kexec_load: error %ld\n", ret);
+		end("failed");
+	}
+	printf("lab: passed\n");
+	sleep(1);
+	reboot(LINUX_REBOOT_CMD_KEXEC);
+	end("failed");
+}
+#else
+static void kexec(void) { }
+#endif
+
 int main(void)
 {
-	char all[64], rest[64], text[512];
+	char all[64], rest[64], but_last[64], only_last[64], text[512];
 	int round, last;
 
 	mkdir("/proc", 0755);
@@ -93,7 +264,13 @@ int main(void)
 	}
 	last = atoi(all + 2);
 	snprintf(rest, sizeof(rest), "1-%d", last);
+	snprintf(but_last, sizeof(but_last), "0-%d", last - 1);
+	snprintf(only_last, sizeof(only_last), "%d", last);
 	get("/proc/cmdline", text, sizeof(text));
+	if (strstr(text, "lab.count")) {
+		count(last, rest);
+		end("passed");
+	}
 	if (strstr(text, "maxcpus=2")) {
 		/* Where bringup is parallel, primary threads come first */
 		not_all_online(all, "booted");
@@ -113,6 +290,14 @@ int main(void)
 		put(CPUS "hotplug/online", "all");
 		is_online(all, "all, online");
 
+		get("/proc/cmdline", text, sizeof(text));
+		if (strstr(text, "lab.cpu0")) {
+			put(CPUS "hotplug/offline", but_last);
+			is_online(only_last, "all but the last, offline");
+			put(CPUS "hotplug/online", "all");
+			is_online(all, "and online");
+		}
+
 		get(CPUS "smt/control", text, sizeof(text));
 		if (strcmp(text, "on"))
 			continue;
@@ -121,6 +306,12 @@ int main(void)
 		put(CPUS "smt/control", "on");
 		is_online(all, "SMT on");
 	}
+
+	get("/proc/cmdline", text, sizeof(text));
+	if (strstr(text, "lab.late"))
+		late(all, rest);
+	if (strstr(text, "lab.kexec"))
+		kexec();
 	end("passed");
 	return 0;
 }

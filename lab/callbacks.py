@@ -34,8 +34,15 @@ GIVEN = {
     "drivers/resctrl/mpam_devices.c": ("online", "offline"),
     "arch/x86/xen/enlighten.c": ("cpu_up_prepare_cb", "cpu_dead_cb"),
 }
+# parts of a kernel for RISC-V
+RISCV = (
+    *(f"drivers/clocksource/timer-{x}" for x in ("clint", "riscv")),
+    "drivers/cpuidle/cpuidle-riscv", "drivers/perf/riscv",
+    *(f"drivers/irqchip/irq-{x}" for x in (
+        "aclint", "riscv", "sg2042", "sifive", "starfive")))
 # what is no part of a kernel for x86-64, Book3S64 or arm64, COMPILE_TEST apart
 ELSEWHERE = (
+    *RISCV,
     *(f"arch/powerpc/{x}" for x in (
         "kvm/book3s_pr", "kvm/booke", "kvm/e500", "mm/book3s32/", "mm/nohash/",
         "perf/core-fsl", *(f"platforms/{y}" for y in (
@@ -43,13 +50,13 @@ ELSEWHERE = (
             "microwatt", "pasemi", "powermac", "ps3")))),
     *(f"drivers/clocksource/{x}" for x in (
         "arc", "ingenic", "jcore", "mips", *(f"timer-{y}" for y in (
-            "armada", "clint", "gx6605s", "mp-csky", "qcom", "riscv", "rtl",
-            "vf-pit")))),
+            "armada", "gx6605s", "mp-csky", "qcom", "rtl", "vf-pit")))),
     "drivers/bus/mips_cdmm", "drivers/cpuidle/coupled",
-    *(f"drivers/cpuidle/cpuidle-{x}" for x in ("riscv", "s390")),
+    "drivers/cpuidle/cpuidle-s390",
     *(f"drivers/irqchip/irq-{x}" for x in (
-        "aclint", "armada", "h", "l", "mips", "r", "s")),
-    "drivers/perf/riscv", "drivers/s390/", "drivers/watchdog/octeon",
+        "armada", "h", "l", "mips", "rda", "realtek", "renesas", "sa", "sl",
+        "sn", "sp", "st.", "stm", "sun")),
+    "drivers/s390/", "drivers/watchdog/octeon",
     "net/iucv/")
 # large, and without callbacks
 WITHOUT = ("drivers/gpu/", "drivers/media/", "drivers/staging/", "sound/",

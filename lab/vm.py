@@ -221,6 +221,16 @@ def qemu_version(arch):
     return f"{m[1]}.{m[2]}"
 
 
+def parameters(info, *more):
+    """The kernel parameters of a machine type and more of them. One that is
+    given takes the place of the machine's own: tsc=watchdog that of tsc=reliable."""
+    more = " ".join(more)
+    given = {w.partition("=")[0] for w in more.split()}
+    own = [w for w in info.get("append", "").split()
+           if w.partition("=")[0] not in given]
+    return " ".join([*own, more])
+
+
 def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     """QEMU's argument list. kernel, root, lab, job: files; results: the file
     of the guest's records; qmp: a socket path."""
@@ -302,7 +312,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
             f"console={info['console']} panic=-1 oops=panic "
-            f"printk.time=1 {info.get('append', '')} {m.append} {append}")
+            f"printk.time=1 {parameters(info, m.append, append)}")
     if shell:
         line += " lab.shell"
     else:
