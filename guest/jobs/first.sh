@@ -16,12 +16,15 @@ some() {
 	echo "${absent[*]:$1:$2}"
 }
 
-# Once for the threads and once for the workers
+# kthreadd is woken up once for the threads and once for the workers, before any of
+# the CPUs is started. (Later it may make workers that are not bound to a CPU.)
 together() {
 	echo 1 > $T/events/sched/sched_waking/enable
+	echo 1 > $T/events/cpuhp/cpuhp_enter/enable
 	put hotplug/online $(some 0 2) || return
-	echo 0 > $T/events/sched/sched_waking/enable
-	grep -E '^ *(labctl|cpuhp_mask)-.*waking: comm=kthreadd ' $T/trace > /tmp/woken
+	echo 0 > $T/tracing_on
+	sed '/(timers_prepare_cpu)/q' $T/trace |
+		grep -E '^ *(labctl|cpuhp_mask)-.*waking: comm=kthreadd ' > /tmp/woken
 	cat /tmp/woken
 	[ $(wc -l < /tmp/woken) = 2 ]
 }
