@@ -32,9 +32,16 @@ def unprefix(text):
 
 
 def results(text):
-    """[(name, status, detail)] of every test without subtests in a KTAP
-    text; status is 'pass', 'fail', 'skip' or 'error', detail what a test said
-    before it failed. An empty or broken text gives one 'error'."""
+    """[(name, status, detail)] of every test without subtests in KTAP texts,
+    one after the other, as 'cat kunit/*/results' has them; status is 'pass',
+    'fail', 'skip' or 'error', detail what a test said before it failed. An
+    empty or broken text gives one 'error'."""
+    return [r for part in re.split(r"^(?=K?TAP version )", text, flags=re.M)
+            if part.strip() or not text.strip() for r in _results(part)]
+
+
+def _results(text):
+    """Of one text: the parser stops where the first one ends."""
     parser, printer = _parser()
     test = parser.parse_run_tests(text.splitlines(),
                                   printer.Printer(print=False))

@@ -40,6 +40,16 @@ def test_ktap_missing_short_or_failing(text):
                for _, s, _ in ktap.results(ktap.unprefix(text)))
 
 
+def test_every_suite_of_kunit_is_read():
+    suite = "KTAP version 1\n1..1\n    KTAP version 1\n    1..1\n"
+    text = (suite + "    ok 1 a\nok 1 one\n" + suite
+            + "    not ok 1 b\nnot ok 1 two\n")
+    assert [(n, s) for n, s, _ in ktap.results(ktap.unprefix(text))] == [
+        ("one: a", "pass"), ("two: b", "fail")]
+    assert any(s in ("fail", "error") for _, s, _ in ktap.results(
+        ktap.unprefix(text + "KTAP version 1\n1..1\n")))
+
+
 def test_skip_is_a_failure_unless_allowed(monkeypatch):
     r = boot.Result()
     r.files = {"t": RUNNER.encode()}
