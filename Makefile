@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
 	model tables record test machines guests torture bisect-check \
-	compile-matrix foreign litmus scx clean
+	compile-matrix foreign litmus scx hwtest hwtest-check hwreport clean
 help:
 	@echo 'make boot      everything from nothing: packages, source, kernels,'
 	@echo '               guest; shows SMT off and on, unpatched and patched'
@@ -38,7 +38,7 @@ help:
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
 	@echo 'make patches   write patches/ back from linux/'
 	@echo 'make kernels   base and patched images [ARCH=]'
-	@echo '               [PROFILE=debug|kcsan|rt|nohz|bpf|scx]'
+	@echo '               [PROFILE=debug|kcsan|rt|nohz|bpf|scx|hwtest]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
 	@echo '               [MACHINE=q35|pseries|powernv10|powernv9]'
@@ -80,6 +80,11 @@ help:
 	@echo '               series (herd7) [RECORD=1]'
 	@echo 'make scx       CPUs go and come with a BPF scheduler loaded (sched_ext)'
 	@echo '               [RECORD=1]'
+	@echo 'make hwtest    one file for somebody with a machine: boots both kernels'
+	@echo '               there from memory and comes back with a report [ARCH=]'
+	@echo '               PACKAGES=1: the kernels as .deb and .rpm as well'
+	@echo 'make hwtest-check  that file on a Debian in QEMU [ARCH=]'
+	@echo 'make hwreport FILE=  keep such a report, show it in docs/hardware.md'
 	@echo 'make deps      install what is missing (root or sudo)'
 	@echo 'make clean     out/; the cache stays ($$CPUHP_CACHE, else'
 	@echo '               ~/.cache/cpuhp-lab)'
@@ -140,5 +145,13 @@ litmus:
 	$(LAB) litmus $(SRC) $(REC)
 scx:
 	$(LAB) scx $(SRC) $(REC)
+hwtest:
+	$(LAB) hwtest $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+		$(if $(PACKAGES),--packages)
+hwtest-check:
+	$(LAB) hwtest-check $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+		$(if $(K),-k '$(K)')
+hwreport:
+	$(LAB) hwreport '$(FILE)'
 clean:
 	rm -rf out

@@ -113,6 +113,28 @@ def cmd_run(a):
     return r.status
 
 
+def cmd_hwtest(a):
+    """The kit for a machine that somebody has."""
+    from . import hwtest
+    arches = _arches(a.arch)
+    _tree(a)
+    hwtest.main(arches, a.packages)
+
+
+def cmd_hwreport(a):
+    """Keep and show a report of the kit."""
+    from . import hwreport
+    hwreport.main(a.file)
+
+
+def cmd_hwcheck(a):
+    """The kit in QEMU."""
+    from . import check
+    _arches(a.arch)
+    _tree(a)
+    return check.others(a, "hwtest", arch=a.arch)
+
+
 def cmd_bench(a):
     from . import bench
     _tree(a)
@@ -135,9 +157,10 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Everything that shows what is recorded, and what of that is stale."""
-    from . import bench, caserecord, findings, insns, offcpu, record, scale, \
-        torture
+    from . import bench, caserecord, findings, hwreport, insns, offcpu, record, \
+        scale, torture
     findings.write()
+    hwreport.page()
     _tree(a)
     record.tables((bench, insns, offcpu, scale, torture, caserecord))
 
@@ -224,6 +247,11 @@ def main():
     s = add("run", cmd_run, *vm, "--limit", "--disk", "--vars")
     s.add_argument("job")
     add("boot", cmd_boot, "--arch")
+    s = add("hwtest", cmd_hwtest, "--arch")
+    s.add_argument("--packages", action="store_true")
+    add("hwtest-check", cmd_hwcheck, "--arch", "-k")
+    s = add("hwreport", cmd_hwreport)
+    s.add_argument("file")
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch", "--accel",
         "--full", "--record")
     add("offcpu", cmd_sides, *which, "--record")

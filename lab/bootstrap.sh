@@ -5,6 +5,7 @@
 #   cross    compilers for other architectures: make compile-matrix
 #   foreign  compiler and QEMU for RISC-V: make foreign
 #   scx      what sched_ext's tests are made with: make scx
+#   hwtest   what makes packages: make hwtest PACKAGES=1
 # With base (or nothing) it prints the interpreter to use on its last line of
 # stdout; everything else goes to stderr. Changes nothing when all is there.
 set -eu
@@ -30,6 +31,7 @@ cross="gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-riscv64-linux-gnu
 	gcc-mipsel-linux-gnu gcc-s390x-linux-gnu gcc-hppa-linux-gnu"
 foreign=gcc-riscv64-linux-gnu
 arm64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+hwtest="dpkg-dev debhelper rpm"
 scx="clang-19 llvm-19 dwarves libelf-dev libzstd-dev zlib1g-dev"
 
 # two first runs must not install into each other
@@ -142,8 +144,10 @@ for set in ${*:-base}; do
 		install_qemu qemu-system-aarch64 qemu-system-arm ;;
 	scx)
 		install scx $scx ;;
+	hwtest)
+		install hwtest $hwtest ;;
 	*)
-		die "unknown set '$set'; use some of: base cross foreign arm64 scx" ;;
+		die "unknown set '$set'; use some of: base cross foreign arm64 scx hwtest" ;;
 	esac
 done
 case " ${*:-base} " in

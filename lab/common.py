@@ -32,7 +32,8 @@ ARCHES = {
 }
 # those that everything is done for; the others are asked for with ARCH=
 MAIN = ("x86_64", "ppc64le")
-PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf")
+PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf",
+            "hwtest", "drivers")
 
 
 class LabError(Exception):

@@ -86,11 +86,22 @@ def _check_unshare():
 def unpack(arch, suite, pkgs, tar):
     """Write packages of a Debian suite, and all they need, into the file tar,
     unpacked. None of their scripts runs."""
+    _debian(arch, suite, pkgs, tar, "--variant=extract")
+
+
+def install(arch, suite, pkgs, tar, *hooks):
+    """Write a Debian that boots into the file tar: essential packages and pkgs,
+    installed; then mmdebstrap's customize hooks."""
+    _debian(arch, suite, pkgs, tar, "--variant=minbase",
+            *[f"--customize-hook={h}" for h in hooks])
+
+
+def _debian(arch, suite, pkgs, tar, *options):
     # unshare is for the user who is not root
     mode = "root" if os.geteuid() == 0 else "unshare"
     if mode == "unshare":
         _check_unshare()
-    _mmdebstrap(arch, f"--mode={mode}", "--variant=extract",
+    _mmdebstrap(arch, f"--mode={mode}", *options,
                 f"--architectures={ARCHES[arch]['debian']}",
                 f"--include={','.join(pkgs)}", "--format=tar",
                 "--aptopt=Acquire::Retries \"3\"",

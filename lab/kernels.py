@@ -21,7 +21,7 @@ from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch,
 
 VARIANTS = ("base", "patched")
 # Profiles with an output directory of their own: nearly all objects differ.
-OWN_OUTPUT = ("debug", "kcsan", "rt", "scx", "tree03")
+OWN_OUTPUT = ("debug", "kcsan", "rt", "scx", "tree03", "hwtest")
 
 
 def fragments(arch, profile=""):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The patched kernel: it builds, boots and does what lab/cases.py says; and
-what 'make foreign', 'make litmus', 'make scx' and 'make compile-matrix' do.
+what 'make foreign', 'make litmus', 'make scx', 'make compile-matrix' and 'make
+hwtest-check' do.
 Each gives many results, which are tests of their own (lab/report.py). One that
 is not chosen by a mark, as 'make test' and the others do, is not run."""
 
@@ -9,8 +10,8 @@ import time
 
 import pytest
 
-from lab import (caserecord, cases, check, common, foreign, kernels, looks,
-                 patchcheck, perpatch, portability, waits)
+from lab import (caserecord, cases, check, common, foreign, hwcheck, kernels,
+                 looks, patchcheck, perpatch, portability, waits)
 from lab.common import MAIN, human, say
 from lab.report import left_out
 
@@ -167,6 +168,13 @@ def test_litmus(checked):
 @pytest.mark.scx
 def test_scx(checked):
     checked(caserecord.of_scx())
+
+
+@pytest.mark.full
+@pytest.mark.hwtest
+def test_hwtest(rep, pytestconfig):
+    for arch in chosen(pytestconfig):
+        hwcheck.check(rep, arch)
 
 
 @pytest.mark.full
