@@ -96,10 +96,13 @@ def first(full):
     """CPUs that come for the first time: what is made for them, and without
     memory for it."""
     for arch in BOOTS:
+        x86 = arch == "x86_64"
         yield _case(*BOOTS[arch], "first time", "first",
                     ("threads are made together", "no memory: one by one",
-                     "no memory for threads: come later", ALL_ON),
-                    append="maxcpus=2")
+                     "no memory for threads: come later", ALL_ON,
+                     *["KUnit: a wrong TSC is found"] * x86),
+                    append="maxcpus=2" + " kunit.autorun=1 "
+                    "kunit.filter_glob=tsc_sync" * x86)
 
 
 def debug(full):

@@ -63,3 +63,6 @@ result "threads are made together" together
 result "no memory: one by one" one_by_one
 result "no memory for threads: come later" later
 result "all online at the end" all_on
+KUNIT=/sys/kernel/debug/kunit/tsc_sync/results
+[ $(uname -m) != x86_64 ] || result "KUnit: a wrong TSC is found" \
+	grep '^# tsc_sync: pass:2 fail:0 skip:0 total:2$' $KUNIT
