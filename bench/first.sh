@@ -22,9 +22,9 @@ echo 0 > $T/tracing_on
 awk -v n=$((CPUS - 1 - half)) '
 	/task_newtask:/ { made++ }
 	/sched_waking: comm=kthreadd/ { k++ }
-	/sched_waking: comm=cpuhp_mask/ { m++ }
+	/sched_waking: comm=cpuhp_request/ { m++ }
 	/sched_waking: comm=labctl/ { c++ }
 	/sched_waking:/ { all++ }
 	END { printf "%d CPUs: %d tasks made; wakeups of kthreadd %d, " \
-		"cpuhp_mask %d, control task %d, all %d\n", n, made, k, m, c, all
+		"cpuhp_request %d, writer %d, all %d\n", n, made, k, m, c, all
 	}' $T/trace

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # How often tasks are woken up for SMT off and on, and how long both take: the
-# hotplug threads, the thread for mask callbacks and the control task.
+# hotplug threads, that of the request and the task which made it.
 #   make run JOB=bench/wakeups.sh CPUS=32
 # With ACCEL=mttcg a wakeup costs what it does on the host.
 T=/sys/kernel/tracing
@@ -12,10 +12,10 @@ wakeups() {
 	echo 0 > $T/events/sched/sched_waking/enable
 	awk -v n=$n -v what=$1 '
 		/sched_waking: comm=cpuhp\// { ap++ }
-		/sched_waking: comm=cpuhp_mask/ { mask++ }
+		/sched_waking: comm=cpuhp_request/ { request++ }
 		/sched_waking: comm=labctl/ { control++ }
 		END { printf "SMT %s, %d CPUs: wakeups of cpuhp/N %d, " \
-			"cpuhp_mask %d, control task %d\n", what, n, ap, mask, control
+			"cpuhp_request %d, writer %d\n", what, n, ap, request, control
 		}' $T/trace
 	echo > $T/trace
 }

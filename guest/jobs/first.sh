@@ -24,7 +24,7 @@ together() {
 	put hotplug/online $(some 0 2) || return
 	echo 0 > $T/tracing_on
 	sed '/(timers_prepare_cpu)/q' $T/trace |
-		grep -E '^ *(labctl|cpuhp_mask)-.*waking: comm=kthreadd ' > /tmp/woken
+		grep -E '^ *cpuhp_request-.*waking: comm=kthreadd ' > /tmp/woken
 	cat /tmp/woken
 	[ $(wc -l < /tmp/woken) = 2 ]
 }
@@ -51,7 +51,7 @@ failing() {
 
 # Two CPUs have three threads each at least; what else this task does is to work
 one_by_one() {
-	failing cpuhp_mask 6 put hotplug/online $(some 2 2) && [ $left = 0 ]
+	failing cpuhp_request 6 put hotplug/online $(some 2 2) && [ $left = 0 ]
 }
 
 later() {
