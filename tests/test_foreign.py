@@ -24,6 +24,13 @@ def test_why_a_boot_does_not_pass(text, why):
     assert why in foreign.told(text)
 
 
+def test_a_late_cpu_is_expected_where_it_was_asked_for():
+    text = "CPU3 failed to report alive state\n" + PASSED
+    assert "alive" in foreign.told(text)
+    assert foreign.told(text, late=True) == ""
+    assert foreign.told(text.replace("CPU3", "CPU4"), late=True) != ""
+
+
 def test_a_boot_that_hangs_is_ended_and_told(monkeypatch, tmp_path):
     qemu = ("sh", "-c", "echo lab: booted: 0-7; exec sleep 60", "--")
     f = foreign.Foreign(foreign.FOREIGN[0].config, (), "", qemu, "ttyS0")
