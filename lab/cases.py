@@ -99,7 +99,8 @@ def first(full):
         x86 = arch == "x86_64"
         yield _case(*BOOTS[arch], "first time", "first",
                     ("threads are made together", "no memory: one by one",
-                     "no memory for threads: come later", ALL_ON,
+                     "no memory for threads: come later",
+                     "a writer of low priority", ALL_ON,
                      *["KUnit: a wrong TSC is found"] * x86),
                     append="maxcpus=2" + " kunit.autorun=1 "
                     "kunit.filter_glob=tsc_sync" * x86)

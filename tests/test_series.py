@@ -478,3 +478,7 @@ def test_find_part(two_parts):
     assert series.find_part("1") == series.find_part("01-more") == "01-more"
     with pytest.raises(LabError, match="no part '7'; use one of: 00-toy, 01"):
         series.find_part("7")
+
+
+def test_the_readme_is_short():
+    assert README.count("\n") <= 120

@@ -59,9 +59,36 @@ later() {
 		put hotplug/online $(some 4 2)
 }
 
+# While others are busy, a writer with next to no priority does not make all who
+# want the hotplug lock wait for it. (7.3: seconds from the first callback to the
+# last.)
+priority() {
+	local c i ms spins
+
+	for ((c = 0; c < CPUS; c++)); do
+		taskset -c $c bash -c 'while :; do :; done' &
+		spins="$spins $!"
+	done
+	echo > $T/trace
+	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable
+	echo 1 > $T/events/cpuhp/cpuhp_request_end/enable
+	echo 1 > $T/tracing_on
+	for i in 0 1; do
+		chrt -i 0 labctl write $CPU/cpu1/online $i || break
+	done
+	echo 0 > $T/tracing_on
+	kill $spins
+	ms=$(sed -n 's/.* \([0-9]*\)\.\([0-9]*\): cpuhp_request_.*/\1\2/p' $T/trace |
+		awk 'NR % 2 { t = $1 } NR % 2 == 0 { print int(($1 - t) / 1000) }')
+	echo "ms: "$ms
+	[ $(wc -w <<< "$ms") = 2 ] || return
+	for i in $ms; do [ $i -lt 100 ] || return; done
+}
+
 result "threads are made together" together
 result "no memory: one by one" one_by_one
 result "no memory for threads: come later" later
+result "a writer of low priority" priority
 result "all online at the end" all_on
 KUNIT=/sys/kernel/debug/kunit/tsc_sync/results
 [ $(uname -m) != x86_64 ] || result "KUnit: a wrong TSC is found" \
