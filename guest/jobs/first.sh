@@ -69,6 +69,7 @@ priority() {
 		taskset -c $c bash -c 'while :; do :; done' &
 		spins="$spins $!"
 	done
+	echo 0 > $T/events/enable
 	echo > $T/trace
 	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable
 	echo 1 > $T/events/cpuhp/cpuhp_request_end/enable
