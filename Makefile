@@ -21,6 +21,7 @@ endif
 # everything is there. Nothing of this is a file that make could compare.
 LAB = @python=$$(sh lab/bootstrap.sh) && exec "$$python" -m lab
 export PYTHONDONTWRITEBYTECODE = 1
+export PORT
 
 .PHONY: help deps tree patches kernels guest boot shell run bench offcpu insns \
 	model tables record test machines guests torture bisect-check \

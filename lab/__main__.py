@@ -270,6 +270,10 @@ def main():
         "--record")
     add("bisect-check", cmd_bisect, "--arch", "--part")
     a = p.parse_args()
+    common.check_port(a.cmd)
+    if common.PORT and getattr(a, "record", False):
+        raise LabError(f"RECORD=1 is for the series itself, not PORT="
+                       f"{common.PORT}; bench leaves its results in out/bench/")
     if hasattr(a, "accel") and a.cmd != "bench":
         a.accel_given = bool(a.accel)
         a.accel = a.accel or "icount"

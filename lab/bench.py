@@ -429,8 +429,8 @@ def in_short(doc):
          *counts(off, "stops", "rebuilds", mach="q35")],
         [f"x86-64, {cpus['q35']} CPUs: off / on again",
          *times(off, on, mach="q35")],
-        ["8 of them by `chcpu -d` / `-e` (util-linux 2.38)",
-         *times("chcpu -d 8-15", "chcpu -e 8-15", mach="q35")]]
+        ["16 of them by `chcpu -d` / `-e` (util-linux 2.38)",
+         *times("chcpu -d 16-31", "chcpu -e 16-31", mach="q35")]]
     return "".join(f"| {' | '.join(x)} |\n" for x in lines)
 
 

@@ -17,8 +17,10 @@ import threading
 import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-LINUX = TOP / "linux"
-PATCHES = TOP / "patches"
+# PORT=6.12 in the environment: that kernel, and what ports/6.12 has for it
+PORT = os.environ.get("PORT", "")
+LINUX = TOP / (f"linux-{PORT}" if PORT else "linux")
+PATCHES = TOP / (f"ports/{PORT}" if PORT else "patches")
 OUT = TOP / "out"
 
 ARCHES = {
@@ -33,7 +35,7 @@ ARCHES = {
 # those that everything is done for; the others are asked for with ARCH=
 MAIN = ("x86_64", "ppc64le")
 PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf",
-            "hwtest", "drivers")
+            "hwtest", "drivers", "plain")
 
 
 class LabError(Exception):
@@ -59,6 +61,22 @@ def check_arch(arch):
         raise LabError(f"unknown ARCH '{arch}'; use one of: "
                        + ", ".join(ARCHES))
     return arch
+
+
+def check_port(cmd):
+    """Raise LabError for a PORT that there is not, or a command that does not
+    take one."""
+    if not PORT:
+        return
+    have = sorted(p.name for p in (TOP / "ports").glob("[0-9]*.[0-9]*"))
+    if PORT not in have:
+        raise LabError(f"there is no port PORT={PORT}; use one of: "
+                       + ", ".join(have))
+    able = ("tree", "patches", "kernels", "guest", "shell", "run", "boot",
+            "bench")
+    if cmd not in able:
+        raise LabError(f"'make {cmd}' does not take PORT=; these do: "
+                       + ", ".join(able))
 
 
 def check_profile(profile, arch):

@@ -14,13 +14,14 @@ import shutil
 import subprocess
 import tempfile
 
-from .common import (LabError, cache_dir, digest, disk_full, git, locked, need_space,
+from .common import (PORT, LabError, cache_dir, digest, disk_full, git, locked, need_space,
                      run, say, step, write_atomic)
 
-WANT = (7, 3)
+WANT = tuple(map(int, re.findall(r"\d+", PORT)))[:2] or (7, 3)
 APT = pathlib.Path(__file__).with_name("apt-private.sh")
 # Suites in the order they are asked; all that fail are skipped.
-SUITES = ("trixie-backports", "forky", "sid", "forky-backports")
+SUITES = ("trixie",) if PORT else \
+    ("trixie-backports", "forky", "sid", "forky-backports")
 _IDENT = {
     "GIT_AUTHOR_NAME": "base import", "GIT_AUTHOR_EMAIL": "base@invalid",
     "GIT_COMMITTER_NAME": "base import", "GIT_COMMITTER_EMAIL": "base@invalid",

@@ -109,7 +109,7 @@ def test_the_table_in_short_has_counts_and_times():
              "stop_machine_cpuslocked": 3, "build_sched_domains": 4}}
              for op in ops for t in bench.TREATMENTS]}
         for mach, ops in (("q35", ("smt/control off", "smt/control on",
-                                   "chcpu -d 8-15", "chcpu -e 8-15")),
+                                   "chcpu -d 16-31", "chcpu -e 16-31")),
                           ("pseries", ("smt/control off", "smt/control on",
                                        "ppc64_cpu --smt=off",
                                        "ppc64_cpu --smt=on")))]}

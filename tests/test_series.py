@@ -2,7 +2,6 @@
 """linux/ and patches/: the round trip, and that nothing is lost."""
 
 import os
-import pathlib
 import re
 import tarfile
 
@@ -10,10 +9,9 @@ import pytest
 
 from conftest import MAKEFILE, sh
 from lab import series, source
-from lab.common import LabError
+from lab.common import TOP, LabError
 
-README = (pathlib.Path(__file__).resolve().parent.parent
-          / "README.md").read_text()
+README = (TOP / "README.md").read_text()
 
 
 def files(toy):
@@ -482,3 +480,20 @@ def test_find_part(two_parts):
 
 def test_the_readme_is_short():
     assert README.count("\n") <= 120
+
+
+@pytest.mark.parametrize("path", [TOP / "README.md", *sorted(
+    (TOP / "docs").glob("*.md")), *(TOP / "contrib").glob("*.md")],
+    ids=lambda p: p.name)
+def test_links_lead_somewhere(path):
+    """Files are there, and so are their headings."""
+    def anchors(p):
+        return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-")
+                for h in re.findall(r"(?m)^#+ (.*)$", p.read_text())}
+    for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        there = path.parent / file if file else path
+        assert there.exists(), link
+        assert not anchor or anchor in anchors(there), link
