@@ -277,7 +277,7 @@ def build(variant, arch, profile="", commit=None):
     name = f"{variant} {arch}" + (f" {profile}" if profile else "")
     if _up_to_date(dest, key, name):
         return dest
-    with locked(f"kernel-{variant}"):
+    with locked(f"kernel-{slot(variant).name}"):
         if _up_to_date(dest, key, name):
             return dest
         need_space(cache_dir(), 3, "a kernel build")
