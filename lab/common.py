@@ -35,7 +35,7 @@ ARCHES = {
 # those that everything is done for; the others are asked for with ARCH=
 MAIN = ("x86_64", "ppc64le")
 PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf",
-            "hwtest", "drivers", "plain")
+            "hwtest", "drivers", "plain", "xen")
 
 
 class LabError(Exception):
@@ -85,7 +85,7 @@ def check_profile(profile, arch):
     if not set(profile.split("+")) <= set(PROFILES):
         raise LabError(f"unknown PROFILE '{profile}'; use one of: "
                        + ", ".join(p for p in PROFILES if p))
-    for only in "kcsan", "rt", "scx":
+    for only in "kcsan", "rt", "scx", "xen":
         if only in profile.split("+") and arch != "x86_64":
             raise LabError(f"PROFILE={only} exists for x86_64 only, not "
                            f"{arch}; use PROFILE=debug")

@@ -7,6 +7,7 @@ base-<version>-<key of the source>, made with fixed author and date so that
 the same content is the same commit everywhere.
 """
 
+import hashlib
 import os
 import pathlib
 import re
@@ -22,6 +23,11 @@ APT = pathlib.Path(__file__).with_name("apt-private.sh")
 # Suites in the order they are asked; all that fail are skipped.
 SUITES = ("trixie",) if PORT else \
     ("trixie-backports", "forky", "sid", "forky-backports")
+# the package that the series was made on, for when no suite has it any more, and
+# what apt said of it
+SNAPSHOT = ("https://snapshot.debian.org/archive/debian/20261123T000000Z/pool/main/"
+            "l/linux/linux-source-7.3_7.3.4-1~bpo13+1_all.deb",
+            "703e369ddd4cce971452f5a593ee55df3a5c10c83caf0fa0df039633ed181ee3")
 _IDENT = {
     "GIT_AUTHOR_NAME": "base import", "GIT_AUTHOR_EMAIL": "base@invalid",
     "GIT_COMMITTER_NAME": "base import", "GIT_COMMITTER_EMAIL": "base@invalid",
@@ -222,24 +228,47 @@ def _from_debian(minor, suite):
         say(f"   {suite}: {name} is listed but not served, skipped (a stale "
             "index; it may come back in some hours)")
         return None
+    tag = _import_deb(debs[0])
+    version = debs[0].name.split("_")[1].replace("%3a", ":")
+    for deb in debs:
+        deb.unlink()
+    return tag, f"Debian {suite} {name} {version}"
+
+
+def _import_deb(deb):
+    """Commit what is in a linux-source package to the store; return its tag."""
     need_space(cache_dir(), 4, "unpacking the kernel source")
     with tempfile.TemporaryDirectory(dir=cache_dir()) as tmp:
         tmp = pathlib.Path(tmp)
         with step("unpacking the kernel source", 15):
             (tmp / "deb").mkdir()
-            run(["dpkg-deb", "-x", debs[0], tmp / "deb"])
+            run(["dpkg-deb", "-x", deb, tmp / "deb"])
             (tmp / "tree").mkdir()
             tar = next((tmp / "deb").rglob("linux-source-*.tar.xz"), None)
             if not tar:
-                raise LabError(f"{debs[0].name} holds no source tarball; give "
+                raise LabError(f"{deb.name} holds no source tarball; give "
                                "a kernel with LINUX=<git tree or tarball>")
             tree = _unpack(tar, tmp / "tree")
         with step("importing the kernel source into git", 40):
-            tag = _import_tree(tree, debs[0].name)
-    version = debs[0].name.split("_")[1].replace("%3a", ":")
-    for deb in debs:
-        deb.unlink()
-    return tag, f"Debian {suite} {name} {version}"
+            return _import_tree(tree, deb.name)
+
+
+def _from_snapshot():
+    """The package of SNAPSHOT, if it is that; (tag, origin) or None."""
+    url, want = SNAPSHOT
+    with tempfile.TemporaryDirectory(dir=cache_dir()) as tmp:
+        deb = pathlib.Path(tmp) / url.rpartition("/")[2]
+        st, _ = run(["curl", "-fsSL", "--connect-timeout", "30", "-o", deb, url],
+                    check=False)
+        if st:
+            say("   snapshot.debian.org: skipped (cannot be reached)")
+            return None
+        with open(deb, "rb") as f:
+            got = hashlib.file_digest(f, "sha256").hexdigest()
+        if got != want:
+            raise LabError(f"{deb.name} has the SHA-256 {got[:12]}..., not "
+                           f"{want[:12]}...")
+        return _import_deb(deb), f"snapshot.debian.org {deb.name}"
 
 
 def _from_kernel_org():
@@ -268,8 +297,8 @@ def _from_kernel_org():
 def get(linux=None, misfit=lambda tag: None):
     """Return (tag in the store, where it came from) of the base kernel.
 
-    Asks, in this order: LINUX=, the cache, Debian's linux-source-7.3,
-    kernel.org; then, with a loud warning, the newest other 7.x that Debian
+    Asks, in this order: LINUX=, the cache, Debian's linux-source-7.3, that of
+    snapshot.debian.org, kernel.org; then, with a loud warning, the newest other 7.x that Debian
     offers to which the whole series applies: misfit(tag) names the first
     patch that does not, or is None. Raises LabError when no source serves
     anything that fits."""
@@ -288,6 +317,8 @@ def get(linux=None, misfit=lambda tag: None):
                 got = _try(suite, _from_debian, minor, suite)
             if got:
                 break
+        if not PORT:
+            got = got or _try("snapshot.debian.org", _from_snapshot)
         got = got or _try("kernel.org", _from_kernel_org)
         if got and not tag_version(got[0]).startswith(f"{WANT[0]}.{WANT[1]}"):
             say(f"   {got[1]}: skipped, it is Linux {tag_version(got[0])}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Files and processes."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -80,3 +81,24 @@ def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
     p.communicate(timeout=20)
     assert not list(tmp_path.iterdir())
     assert not any(pathlib.Path(f"/proc/{k}").exists() for k in kids)
+
+
+def test_a_port_that_there_is_not_and_a_command_without_ports(monkeypatch):
+    common.check_port("tree")                   # none is asked for
+    monkeypatch.setattr(common, "PORT", "6.13")
+    with pytest.raises(LabError, match=r"no port PORT=6\.13; use one of: 6\."):
+        common.check_port("tree")
+    monkeypatch.setattr(common, "PORT", "6.12")
+    common.check_port("tree")
+    with pytest.raises(LabError, match="'make record' does not take PORT="):
+        common.check_port("record")
+
+
+def test_a_port_is_a_tree_and_a_base_of_its_own():
+    out = subprocess.run(
+        [sys.executable, "-c", "from lab import common, kernels, source\n"
+         "print(common.LINUX.name, common.PATCHES.name, source.WANT, "
+         "source.SUITES, kernels.slot('base').name)"], cwd=TOP,
+        env={**os.environ, "PORT": "6.12"}, text=True, check=True,
+        capture_output=True).stdout
+    assert out == "linux-6.12 6.12 (6, 12) ('trixie',) base-6.12\n"

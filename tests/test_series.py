@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """linux/ and patches/: the round trip, and that nothing is lost."""
 
+import hashlib
 import os
 import re
 import tarfile
@@ -305,6 +306,7 @@ CURL = """#!/bin/sh
 for last; do :; done
 echo "curl ${{last##*/}}" >> {log}
 case "$last" in
+*snapshot*) exec cp {snapshot} "$5" ;;
 */) echo '<a href="linux-7.3.tar.xz"> <a href="linux-7.3.4.tar.xz">' ;;
 *) cp {tar} "$3" ;;
 esac
@@ -329,7 +331,7 @@ def mirrors(toy, tmp_path, monkeypatch):
     bin = tmp_path / "bin"
     bin.mkdir()
     at = {"log": tmp_path / "log", "deb": tmp_path / "good.deb", "tar": tar,
-          "status": tmp_path / "status"}
+          "status": tmp_path / "status", "snapshot": tmp_path / "snapshot"}
     for name, text in ("apt", APT), ("curl", CURL):
         (bin / name).write_text(text.format(**at))
         (bin / name).chmod(0o755)
@@ -342,6 +344,9 @@ def mirrors(toy, tmp_path, monkeypatch):
 
         def kernel_org(self, works):
             at["status"].write_text("0" if works else "22")
+
+        def snapshot(self, data):
+            at["snapshot"].write_bytes(data)
 
         def suites(self, *names):
             monkeypatch.setattr(source, "SUITES", names)
@@ -368,7 +373,25 @@ def test_kernel_org_is_asked_when_debian_has_none(toy, mirrors):
     tag, origin = source.get()
     assert tag.startswith("base-7.3.4-")
     assert origin == "kernel.org linux-7.3.4"
-    assert mirrors.log()[-2:] == ["curl ", "curl linux-7.3.4.tar.xz"]
+    assert mirrors.log()[-3:] == [
+        f"curl {source.SNAPSHOT[0].rpartition('/')[2]}", "curl ",
+        "curl linux-7.3.4.tar.xz"]
+
+
+def test_a_snapshot_is_taken_if_it_is_the_file_it_was(toy, mirrors, tmp_path,
+                                                      monkeypatch, capfd):
+    mirrors.suites("down")
+    mirrors.snapshot(b"something else")
+    assert source.get()[1].startswith("kernel.org")
+    assert "snapshot.debian.org: skipped" in (err := capfd.readouterr().err)
+    assert "SHA-256" in err
+    sh("rm", "-rf", str(tmp_path / "cache" / "sources"))
+    good = (tmp_path / "good.deb").read_bytes()
+    mirrors.snapshot(good)
+    monkeypatch.setattr(source, "SNAPSHOT", (
+        source.SNAPSHOT[0], hashlib.sha256(good).hexdigest()))
+    monkeypatch.setattr(source, "_cached", lambda: None)
+    assert source.get()[1].startswith("snapshot.debian.org linux-source-7.3")
 
 
 def test_no_network(toy, mirrors):
