@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import subprocess
+import threading
 import sys
 import types
 
@@ -214,6 +215,19 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     page, stale = shown()
     assert re.search(r"^q35-8 suspend +2 +0 .* 1234[*]$", page, re.M)
     assert stale == ["other kernel code"]
+
+
+def test_what_an_interrupt_ended_is_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(caserecord, "stamp", dict)
+    monkeypatch.setattr(cases, "OUT", tmp_path)
+    monkeypatch.setattr(caserecord, "ending", threading.Event())
+    c = case("q35-8 suspend")
+    caserecord.keep(c, [("one", True, "")], 5)
+    before = (tmp_path / "machines.json").read_text()
+    caserecord.ending.set()
+    caserecord.keep(c, [("one", False, "ended early")], 5)
+    assert (tmp_path / "machines.json").read_text() == before
 
 
 def test_ktap_of_a_case_is_kept(monkeypatch, tmp_path):
