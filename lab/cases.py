@@ -606,6 +606,18 @@ def tracers():
                 profile="debug")
 
 
+def xen():
+    """dom0 of Xen, paravirtualised, where CPUs still go one at a time and in
+    stop_machine()."""
+    for variant, what in ("base", ", unpatched kernel"), ("patched", ""):
+        yield dataclasses.replace(_case(
+            "q35", 4, 1, f"Xen{what}", "xen",
+            ("runs on Xen", "CPUs go and come",
+             *["a list goes and comes"] * (variant == "patched"), ALL_ON),
+            {"LISTS": int(variant == "patched")}, profile="xen", accel="mttcg",
+            nodes=1, xen=True), variant=variant)
+
+
 def leak(cycles):
     """A thousand cycles."""
     for type_, cpus, t in ("pseries", 8, 4), ("q35", 4, 2):
@@ -620,7 +632,7 @@ FULL = {"selftests": selftests}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,
     slices, sched, domains, cpufreq, late, deferred, retire, scarce, few,
-    odd, tracers, leak)}
+    odd, tracers, xen, leak)}
 
 
 def table(full="", cycles=""):
