@@ -613,8 +613,8 @@ def xen():
         yield dataclasses.replace(_case(
             "q35", 4, 1, f"Xen{what}", "xen",
             ("runs on Xen", "CPUs go and come",
-             *["a list goes and comes"] * (variant == "patched"), ALL_ON),
-            {"LISTS": int(variant == "patched")}, profile="xen", accel="mttcg",
+             *["a list goes and comes", "a CPU fails to go"] * (not what),
+             ALL_ON), {"SERIES": "" if what else 1}, profile="xen", accel="mttcg",
             nodes=1, xen=True), variant=variant)
 
 

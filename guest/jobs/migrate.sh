@@ -53,7 +53,7 @@ parked() {
 
 	state=$(state_of cpu:kick_ap)
 	put $last/online 0 && put $last/hotplug/target $state &&
-		busy ${last#cpu} && put $last/online 1 && want $THREADS &&
+		busy $(($(cat $CPU/$last/physical_id))) && put $last/online 1 && want $THREADS &&
 		migrate
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # CPUs of a paravirtualised dom0 of Xen: make machines K=Xen
-# LISTS: 1 if the kernel takes them.
-LISTS=${LISTS-}
+# SERIES: 1 for a kernel which takes lists, and does not warn of a CPU that fails.
+SERIES=${SERIES-}
 . /lab/prelude.sh
 
 on_xen() { dmesg | grep "Hypervisor detected: Xen PV"; }
@@ -29,7 +29,19 @@ lists() {
 	done
 }
 
+# a CPU that fails to go has the kicker of its spinlocks, one
+kicker() {
+	put cpu1/hotplug/fail $(state_of workqueue:online) &&
+		refused cpu1/online 0 && put cpu1/hotplug/fail -1 || return
+	grep "spinlock1$" /proc/interrupts
+	[ "$(grep -c "spinlock1$" /proc/interrupts)" = 1 ] && want 1 &&
+		put cpu1/online 0 && put cpu1/online 1 && want 1
+}
+
 result "runs on Xen" on_xen
 result "CPUs go and come" singles
-[ -z "$LISTS" ] || [ "$LISTS" = 0 ] || result "a list goes and comes" lists
+if [ -n "$SERIES" ]; then
+	result "a list goes and comes" lists
+	result "a CPU fails to go" kicker
+fi
 result "all online at the end" want 1
