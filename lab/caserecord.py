@@ -126,7 +126,7 @@ def _shown(what, now, again):
             out.append(f"{name[:47]:<48}{r['passed']:>7}{len(r['failed']):>7}  "
                        f"{r['stamp']['date'][:10]} {r['stamp']['tree'][:4]}"
                        + star)
-            bad += [f"{name}: {x.splitlines()[0][:60]}" for x in r["failed"]]
+            bad += [f"{name}: {x.splitlines()[0]}"[:80] for x in r["failed"]]
         return record.Shown(list(results.values()), {
             what: record.fenced("\n".join(
                 out + (["", *bad] if bad else [])) + "\n")})

@@ -16,6 +16,12 @@ from conftest import TOP
 from lab import boot, caserecord, cases, judge, record, vm
 from lab.common import LabError
 
+@pytest.fixture(autouse=True)
+def going_on(monkeypatch):
+    """Nobody ends the lab, though other tests have."""
+    monkeypatch.setattr(caserecord, "ending", threading.Event())
+
+
 EVERY = [*(c for _, _, c in cases.table()),
          *(c for _, g, c in cases.table("1") if g in cases.FULL)]
 JOBS = sorted((TOP / "guest" / "jobs").glob("*.sh"))
@@ -221,7 +227,6 @@ def test_what_an_interrupt_ended_is_not_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(caserecord, "stamp", dict)
     monkeypatch.setattr(cases, "OUT", tmp_path)
-    monkeypatch.setattr(caserecord, "ending", threading.Event())
     c = case("q35-8 suspend")
     caserecord.keep(c, [("one", True, "")], 5)
     before = (tmp_path / "machines.json").read_text()
