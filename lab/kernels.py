@@ -75,6 +75,7 @@ def make_env():
             "CCACHE_DEPEND": "1",
             # an object with a warning is not kept: the next build, be it of
             # another profile that shares the directory, has the warning again
+            # (older objtools have no such option)
             **({} if PORT else {"OBJTOOL_ARGS": "--werror"}),
             "KBUILD_BUILD_TIMESTAMP": "Thu Jan  1 00:00:00 UTC 2026",
             "KBUILD_BUILD_USER": "lab", "KBUILD_BUILD_HOST": "lab",

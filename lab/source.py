@@ -298,10 +298,10 @@ def get(linux=None, misfit=lambda tag: None):
     """Return (tag in the store, where it came from) of the base kernel.
 
     Asks, in this order: LINUX=, the cache, Debian's linux-source-7.3, that of
-    snapshot.debian.org, kernel.org; then, with a loud warning, the newest other 7.x that Debian
-    offers to which the whole series applies: misfit(tag) names the first
-    patch that does not, or is None. Raises LabError when no source serves
-    anything that fits."""
+    snapshot.debian.org, kernel.org; then, with a loud warning, the newest
+    other 7.x that Debian offers to which the whole series applies:
+    misfit(tag) names the first patch that does not, or is None. Raises
+    LabError when no source serves anything that fits."""
     with locked("source"):
         if linux:
             return _from_user(linux)

@@ -170,7 +170,8 @@ def xen():
                         (tmp / "xen").write_bytes(gzip.decompress(
                             z.read_bytes()))
                     shutil.rmtree(tmp / "deb")
-                return path
+                if path.exists():
+                    return path
     raise LabError("no suite of Debian serves xen-hypervisor-*-amd64; try again "
                    "later, or leave Xen out with K=")
 

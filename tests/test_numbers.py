@@ -11,7 +11,8 @@ from conftest import TOP
 UNIT = re.compile(r"(?<![\w./])\d+(?:\.\d+)?(?:\s?(?:[mun]?s|[KMG]i?B|%|times)"
                   r"(?!\w)|x\b)")
 # a command, somebody who did it without one, a mail, a record, a specification
-FROM = re.compile(r"\bmake \w|SCENARIO=|JOB=|SEED=|bench/|by hand|function_graph"
+FROM = re.compile(r"\bmake (?:boot|bench|run|insns|offcpu|test|machines|model|record"
+                  r"|torture|foreign|litmus|tables|hwtest)\b|SCENARIO=|JOB=|SEED=|bench/|by hand|function_graph"
                   r"|\bin (?:19|20)\d\d\b|\b20\d\d-\d\d|\bmails?\b|\brecord"
                   r"|LoPAR|PSCI|SDM|\bmessages?\b|\]\(\w+\.md")
 BLOCK = re.compile(r"(?ms)^<!-- \S+ -->\n.*?^<!-- end -->$")
