@@ -37,6 +37,8 @@ help:
 	@echo
 	@echo 'make tree      linux/: the base and one commit per patch'
 	@echo '               [LINUX=git tree or tarball] [FORCE=1]'
+	@echo '               PORT=6.12: that base and ports/6.12, here and with'
+	@echo '               patches, kernels, guest, shell, run, boot, bench'
 	@echo 'make patches   write patches/ back from linux/'
 	@echo 'make kernels   base and patched images [ARCH=]'
 	@echo '               [PROFILE=debug|kcsan|rt|nohz|bpf|scx|hwtest]'

@@ -22,6 +22,7 @@ PORT = os.environ.get("PORT", "")
 LINUX = TOP / (f"linux-{PORT}" if PORT else "linux")
 PATCHES = TOP / (f"ports/{PORT}" if PORT else "patches")
 OUT = TOP / "out"
+APT = pathlib.Path(__file__).with_name("apt-private.sh")
 
 ARCHES = {
     "x86_64": {"kernel": "x86", "cross": "", "image": "bzImage",
@@ -365,6 +366,22 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
         raise LabError(f"'{' '.join(map(str, cmd[:6]))}' failed with "
                        f"status {p.returncode}{where}")
     return p.returncode, text
+
+
+def apt(what, suite, *cmd):
+    """(status, output) of an apt command on Debian's index of a suite, for
+    amd64, in cache/apt-WHAT/SUITE, where a download is left: nothing of the
+    host's own configuration but its mirror is used."""
+    d = apt_dir(what, suite)
+    return run([APT, d, "amd64", suite, "--", *cmd], cwd=d, check=False,
+               env={"PRIVATE_STATUS": "empty"})
+
+
+def apt_dir(what, suite):
+    """That directory."""
+    d = cache_dir() / f"apt-{what}" / suite
+    d.mkdir(parents=True, exist_ok=True)
+    return d
 
 
 def install(*sets):

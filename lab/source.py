@@ -15,11 +15,11 @@ import shutil
 import subprocess
 import tempfile
 
-from .common import (PORT, LabError, cache_dir, digest, disk_full, git, locked, need_space,
-                     run, say, step, write_atomic)
+from .common import (PORT, LabError, apt, apt_dir, cache_dir, digest,
+                     disk_full, git, locked, need_space, run, say, step,
+                     write_atomic)
 
 WANT = tuple(map(int, re.findall(r"\d+", PORT)))[:2] or (7, 3)
-APT = pathlib.Path(__file__).with_name("apt-private.sh")
 # Suites in the order they are asked; all that fail are skipped.
 SUITES = ("trixie",) if PORT else \
     ("trixie-backports", "forky", "sid", "forky-backports")
@@ -180,25 +180,18 @@ def _remember(tag, origin):
     write_atomic(cache_dir() / "sources" / f"{digest(origin)}.tag", tag)
 
 
-def _apt(suite, *cmd):
-    d = cache_dir() / "apt-source" / suite
-    d.mkdir(parents=True, exist_ok=True)
-    return run([APT, d, "amd64", suite, "--", *cmd], cwd=d, check=False,
-               env={"PRIVATE_STATUS": "empty"})
-
-
 def _debian_offers():
     """Yield (minor, suite) of the linux-source-7.x packages on offer, suite
     by suite; a suite that fails is said and skipped."""
     if not shutil.which("apt-get"):
         return
     for suite in SUITES:
-        st, out = _apt(suite, "apt-get", "update")
+        st, out = apt("source", suite, "apt-get", "update")
         if st:
             last = (out.strip().splitlines() or ["?"])[-1]
             say(f"   {suite}: skipped ({last.strip()[:60]})")
             continue
-        st, out = _apt(suite, "apt-cache", "search", "--names-only",
+        st, out = apt("source", suite, "apt-cache", "search", "--names-only",
                        rf"^linux-source-{WANT[0]}\.[0-9]+$")
         for minor in sorted({int(x) for x in re.findall(
                 rf"^linux-source-{WANT[0]}\.(\d+)\b", out, re.M)}):
@@ -219,10 +212,10 @@ def _from_debian(minor, suite):
     """Import a suite's linux-source package; (tag, origin), or None when it
     is listed but not served."""
     name = f"linux-source-{WANT[0]}.{minor}"
-    d = cache_dir() / "apt-source" / suite
+    d = apt_dir("source", suite)
     for old in d.glob("linux-source-*.deb"):
         old.unlink()
-    st, out = _apt(suite, "apt-get", "download", name)
+    st, out = apt("source", suite, "apt-get", "download", name)
     debs = list(d.glob("linux-source-*.deb"))
     if st or not debs:
         say(f"   {suite}: {name} is listed but not served, skipped (a stale "

@@ -10,10 +10,9 @@ import re
 import shutil
 import subprocess
 
-from .common import (LabError, cache_dir, check_arch, fresh_dir, locked,
-                     need_packages, run)
+from .common import (LabError, apt, apt_dir, cache_dir, check_arch, fresh_dir,
+                     locked, need_packages, run)
 
-APT = pathlib.Path(__file__).with_name("apt-private.sh")
 # machine type -> what it needs. off: whether the guest's poweroff ends QEMU
 # (powernv hangs in it). append: for every boot; q35's takes the place of
 # calibrate_delay(), 80 ms for each CPU of TCG, which has no constant TSC.
@@ -152,18 +151,13 @@ def xen():
         if path.exists():
             return path
         for suite in "trixie", "forky", "sid", "bookworm":
-            d = cache_dir() / "apt-xen" / suite
-            d.mkdir(parents=True, exist_ok=True)
-
-            def apt(*cmd):
-                return run([APT, d, "amd64", suite, "--", *cmd], cwd=d,
-                           check=False, env={"PRIVATE_STATUS": "empty"})[1]
-            apt("apt-get", "update")
-            names = re.findall(r"^xen-hypervisor-[\d.]+-amd64$", apt(
-                "apt-cache", "pkgnames", "xen-hypervisor"), re.M)
-            for name in names:
-                apt("apt-get", "download", name)
-            for deb in d.glob("*.deb"):
+            apt("xen", suite, "apt-get", "update")
+            for name in re.findall(
+                    r"^xen-hypervisor-[\d.]+-amd64$", apt(
+                        "xen", suite, "apt-cache", "pkgnames",
+                        "xen-hypervisor")[1], re.M):
+                apt("xen", suite, "apt-get", "download", name)
+            for deb in apt_dir("xen", suite).glob("*.deb"):
                 with fresh_dir(path.parent) as tmp:
                     run(["dpkg-deb", "-x", deb, tmp / "deb"])
                     for z in (tmp / "deb" / "boot").glob("xen-*.gz"):

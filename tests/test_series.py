@@ -9,7 +9,7 @@ import tarfile
 import pytest
 
 from conftest import MAKEFILE, sh
-from lab import series, source
+from lab import common, series, source
 from lab.common import TOP, LabError
 
 README = (TOP / "README.md").read_text()
@@ -335,7 +335,7 @@ def mirrors(toy, tmp_path, monkeypatch):
     for name, text in ("apt", APT), ("curl", CURL):
         (bin / name).write_text(text.format(**at))
         (bin / name).chmod(0o755)
-    monkeypatch.setattr(source, "APT", bin / "apt")
+    monkeypatch.setattr(common, "APT", bin / "apt")
     monkeypatch.setenv("PATH", f"{bin}:{os.environ['PATH']}")
 
     class Mirrors:
