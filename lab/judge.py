@@ -162,7 +162,10 @@ def domain_states(log):
     overlap are taken from its first CPU, as the patched kernel does not log
     those of the others, unless it finds an error, which is kept. Interrupts and
     realtime tasks take from the capacity of a CPU, which is 1024 and not logged
-    without them: to a quarter of that."""
+    without them: to a quarter of that. The number of a NUMA level counts the
+    distances there were when the domain was built, those that came to nothing as
+    well; a domain that does not change keeps it when a node goes, so it depends
+    on the order in which CPUs went."""
     states, domains, root, files = [], {}, {}, []
     cpu, shown = None, False
     for line in log.splitlines():
@@ -187,10 +190,12 @@ def domain_states(log):
             files.append(line)
         elif line.startswith("== "):
             _, online, what = line.split(" ", 2)
+            numa = {x.removesuffix("name:NUMA") + "level:" for x in files
+                    if x.endswith("/name:NUMA")}
             states.append((f"{online} {what}", [
                 text for c in sorted(bench.cpulist(online))
                 for text in (f"CPU{c}", root.get(c, ""), *domains.get(c, []))]
-                + files))
+                + [x for x in files if x.rstrip("0123456789") not in numa]))
             files = []
     return states
 

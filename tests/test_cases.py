@@ -357,6 +357,8 @@ CPU1 attaching sched-domain(s):
 {extra}  groups: {groups}
 root domain span: {last}
 /sys/kernel/debug/sched/domains/cpu0/domain0/imbalance_pct:110
+/sys/kernel/debug/sched/domains/cpu0/domain0/level:2
+/sys/kernel/debug/sched/domains/cpu0/domain0/name:{level}
 == 0-1 boot
 """
     ok = "1:{ span=1 }, 0:{ span=0 }"
@@ -376,6 +378,8 @@ root domain span: {last}
     assert compare(log(ok), log("1:{ span=1 cap=1023 }, 0:{ span=0 }"))
     assert not compare(log(ok), log(ok, last="0"))
     assert not compare(log(ok), log(ok).replace("110", "117"))
+    assert compare(log(ok), log(ok).replace("level:2", "level:4"))
+    assert not compare(log(ok, "PKG"), log(ok, "PKG").replace("level:2", "level:4"))
     assert not compare(log(ok), log(ok) + log(ok))
     assert not compare(log(ok), log(ok) + "CPU1 attaching NULL sched-domain.\n"
                        "== 0-1 boot\n")
