@@ -342,8 +342,9 @@ def restarts():
                 {"BATCH": 2}, append="cpuhp.batch=2")
     for batch in "", " cpuhp.batch=1":
         yield _case("q35", 4, 1, f"CPU 0 is isolated{batch}", "isolated",
-                    ("a housekeeping CPU stays", "suspend to RAM, pm_test",
-                     "suspend to RAM, pm_test, timers", ALL_ON),
+                    ("a housekeeping CPU stays",
+                     "a housekeeping CPU stays beside a partition",
+                     "suspend to RAM, pm_test", "suspend to RAM, pm_test, timers", ALL_ON),
                     append=f"isolcpus=domain,0-1{batch}")
     # only the debug profile has CONFIG_NO_HZ_FULL
     yield _case("q35", 8, 1, "CPU 0 is nohz_full", "nohz-full",
@@ -604,7 +605,8 @@ def tracers():
     """Tracers with a thread on each CPU."""
     yield _case("q35", 8, 2, "tracers", "tracers",
                 ("timerlat", "osnoise", "timerlat of user space",
-                 "a CPU at rest has its osnoise thread", "hwlat", ALL_ON),
+                 "a CPU at rest has its osnoise thread",
+                 "a CPU on its way down gets none", "hwlat", ALL_ON),
                 profile="debug")
 
 

@@ -6,7 +6,30 @@
 . /lab/prelude.sh
 
 last_stays() {
-	put cpu2/online 0 && refused cpu3/online 0 && want 1 2 && all_on
+	local failed=$T/events/cpuhp/cpuhp_failed/enable
+
+	put cpu2/online 0 || return
+	# not on the unpatched kernel
+	[ ! -e $failed ] || { echo > $T/trace; echo 1 > $failed; }
+	refused cpu3/online 0 || return
+	[ ! -e $failed ] || { echo 0 > $failed &&
+		grep -q 'cpuhp_failed: cpu: 0*3 .* ret: -16' $T/trace; } || return
+	want 1 2 && all_on
+}
+
+# one outside of a partition, which is not taken back for CPUs that are isolated
+last_outside() {
+	local part=/sys/fs/cgroup/part status=0
+
+	all_on || return
+	[ -e ${part%/*}/cgroup.controllers ] || mount -t cgroup2 none ${part%/*}
+	echo +cpuset > ${part%/*}/cgroup.subtree_control && mkdir $part &&
+		echo 2 > $part/cpuset.cpus &&
+		echo isolated > $part/cpuset.cpus.partition &&
+		[ "$(cat $part/cpuset.cpus.partition)" = isolated ] || return
+	refused cpu3/online 0 && want 1 || status=1
+	rmdir $part && all_on || status=1
+	return $status
 }
 
 # the kernel waits 5 s in each test, and burns them
@@ -34,6 +57,7 @@ timers() {
 
 [ "$(cat $CPU/isolated)" = 0-1 ] || die "isolated: $(cat $CPU/isolated)"
 result "a housekeeping CPU stays" last_stays
+result "a housekeeping CPU stays beside a partition" last_outside
 result "suspend to RAM, pm_test" no_port suspend
 result "suspend to RAM, pm_test, timers" timers
 result "all online at the end" want 1

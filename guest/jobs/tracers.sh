@@ -78,6 +78,21 @@ rests() {
 	[ "$allowed" = $c ] || { echo "$2/$c may run on: $allowed"; return 1; }
 }
 
+# late TRACER NAME: a CPU whose callback was called already gets no thread, which
+# nobody would stop and the CPU would wait for
+late() {
+	local c=$((CPUS - 1)) status=0
+
+	echo $(state_of workqueue:online) > $CPU/cpu$c/hotplug/target || return
+	echo $1 > current_tracer
+	sleep 0.3
+	! grep -lx "$2/$c" /proc/[0-9]*/comm 2> /dev/null ||
+		{ echo "$2/$c was started"; status=1; }
+	put cpu$c/online 0 && all_on && sampled $2 || status=1
+	echo nop > current_tracer
+	return $status
+}
+
 # its threads are somebody else's: the kernel starts none
 of_user_space() {
 	local n status=0
@@ -100,6 +115,7 @@ result "timerlat" follow timerlat timerlat
 result "osnoise" follow osnoise osnoise
 result "timerlat of user space" of_user_space
 result "a CPU at rest has its osnoise thread" rests osnoise osnoise
+result "a CPU on its way down gets none" late osnoise osnoise
 if grep -qw hwlat available_tracers; then
 	echo 1000 > hwlat_detector/width
 	echo per-cpu > hwlat_detector/mode
