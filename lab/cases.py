@@ -515,6 +515,8 @@ def scarce():
                     accel="mttcg",
                     # each read takes so long, in host time
                     disk=("slow", "size=67108864,latency-ns=100000000"))
+        yield _case(type_, 8, t, "a partition without memory",
+                    "starved-partition", ("a partition without memory", ALL_ON))
     # 64 queues and a change of its configuration; about 200 fit on a CPU
     serial = ("-device", "virtio-serial-pci,max_ports=31,vectors=65") * 4
     yield _case("q35", 4, 2, "vectors run out", "vectors",
