@@ -4,7 +4,8 @@
 # With APPEND="trace_event=cpuhp:* trace_buf_size=2M" that of boot comes first.
 # Microseconds, from the trace events of the patched kernel, which
 # Documentation/core-api/cpu_hotplug.rst explains. There are none from CPUs that
-# are not online; what cpuhp_kick_ap_work takes is all that cpuhp/N does.
+# are neither online nor retired; what cpuhp_kick_ap_work takes is all that cpuhp/N
+# does.
 T=/sys/kernel/tracing
 show() {
 	echo "== $1 (what, calls, total, shortest, longest)"

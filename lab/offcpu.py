@@ -10,8 +10,9 @@ from .common import OUT, TOP, LabError, digest, human, ms, say, write_atomic
 
 JOB = TOP / "bench" / "offcpu.sh"
 OPS = ("off", "on")
-# The task that writes to smt/control, and those it has the work done by.
-WRITER, THREADS = "writer", "cpuhp/N"
+# The task that writes to smt/control, the kthread it has the work done by on the
+# patched kernel, and the hotplug threads
+WRITER, REQUEST, THREADS = "writer", "cpuhp_request", "cpuhp/N"
 # Frames around those that differ: what leads into the kernel's device model
 # or a cpuhp thread, and how any task goes to sleep.
 _OUTER = ("kernfs_fop_write_iter", "sysfs_kf_write", "dev_attr_store",
@@ -43,12 +44,15 @@ def fold(stacks):
 
 
 def of_hotplug(stacks):
-    """What belongs to the operation: the writer in its system call, and all
-    cpuhp threads as one while they run callbacks."""
+    """What belongs to the operation: the writer in its system call, the kthread
+    of requests while it has one, and all cpuhp threads as one while they run
+    callbacks."""
     out = {}
     for (task, *frames), us in stacks.items():
         if task == "labctl" and "kernfs_fop_write_iter" in frames:
             task = WRITER
+        elif task == REQUEST and "cpuhp_request_workfn" in frames:
+            pass
         elif task.startswith("cpuhp/") and "cpuhp_thread_fun" in frames:
             task = THREADS
         else:
@@ -85,6 +89,8 @@ def _column(run, task):
     stacks without those below a hundredth."""
     stacks = parse(run["folded"])
     total = sum(us for s, us in stacks.items() if s[0] == task)
+    if not total and task == REQUEST:   # the unpatched kernel has none
+        return []
     lines = [f"{task} blocked for {ms(total / 1e3)} ms", ""]
     for us, frames in top(stacks, task):
         if us < total / 100:
@@ -106,7 +112,7 @@ def table(doc):
         rows = [([f"base took {ms(base['ns'] / 1e6)} ms"],
                  [f"patched took {ms(patched['ns'] / 1e6)} ms"])]
         rows += [(_column(base, t), _column(patched, t))
-                 for t in (WRITER, THREADS)]
+                 for t in (WRITER, REQUEST, THREADS)]
         for left, right in rows:
             out += record.side_by_side(left, right)
     return "\n".join(out).rstrip(" |\n") + "\n"

@@ -49,7 +49,7 @@ def slices(n, size):
 def activations(cut):
     """How often a request for that many slices activates CPUs on the way up,
     each time with a rebuild: after the first slice, and when as many CPUs
-    wait for it as are active, as cpuhp_up_request() does."""
+    wait for it as are active, as cpuhp_bring_up() does."""
     return 1 + (cut - 1).bit_length()
 
 

@@ -21,6 +21,11 @@ FOLDED = (f"labctl;{CALL}_cpu_down;synchronize_rcu{SLEEP} 900\n"
           "sched_cpu_deactivate;synchronize_rcu 60\n"
           "cpuhp/7;kthread;smpboot_thread_fn;schedule 99999\n"
           "bash;do_wait;schedule 12345\n")
+# the patched kernel's: who writes waits for a kthread
+REQUEST = (f"labctl;{CALL}cpuhp_request_run;wait_for_completion{SLEEP} 800\n"
+           "cpuhp_request;kthread;kthread_worker_fn;cpuhp_request_workfn;"
+           "sched_cpus_deactivate;synchronize_rcu_expedited;schedule 700\n"
+           "cpuhp_request;kthread;kthread_worker_fn;schedule 5555\n")
 
 
 def doc(folded=FOLDED):
@@ -77,6 +82,17 @@ def test_table_is_side_by_side_in_80_columns():
     assert "base took 5.0 ms" in text and "2.0 ms  69%" in text
     assert any(" | " in x and "synchronize_rcu" in x and "xxx" in x
                for x in text.splitlines())
+
+
+def test_table_has_the_kthread_where_there_is_one():
+    d = doc()
+    d["kernels"]["patched"] = doc(REQUEST)["kernels"]["patched"]
+    lines = offcpu.table(d).splitlines()
+    told = [x.split("|") for x in lines if "cpuhp_request blocked" in x]
+    assert [x[1].strip() for x in told] == ["cpuhp_request blocked for 0.7 ms"] * 2
+    assert not any("cpuhp_request" in x[0] for x in told)
+    assert any("sched_cpus_deactivate" in x for x in lines)
+    assert "5.6 ms" not in offcpu.table(d)
 
 
 def test_table_where_nothing_was_blocked():
