@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from . import boot, kernels, series
+from . import boot, kernels, order, series
 from .common import (LINUX, PATCHES, LabError, cache_dir, digest, git, locked,
                      step)
 
@@ -167,8 +167,9 @@ def check_messages(rep):
 
 
 def check_patches(rep):
-    """checkpatch --strict and the rules for messages on every patch; the
-    series applies; the round trip is exact."""
+    """checkpatch --strict and the rules for messages on every patch; functions
+    are defined before they are used; the series applies; the round trip is
+    exact."""
     patches = series.patch_files()
     with step(f"checkpatch on {len(patches)} patches", 110):
         found = boot.side_by_side(_checkpatch, [(p,) for p in patches],
@@ -176,6 +177,10 @@ def check_patches(rep):
     for p, said in zip(patches, found):
         rep.add(f"checkpatch: {series.within(p)}", not said, said)
     check_messages(rep)
+    with step("the order of functions", 15):
+        said = order.misplaced()
+    rep.add("series: nothing is used before the patch that defines it, or after "
+            "the one that removes it", not said, "\n".join(said))
     with locked("kernel-bisect"), step("the series on a fresh base", 30):
         tree = kernels.slot("bisect")
         try:

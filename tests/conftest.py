@@ -11,7 +11,7 @@ import pytest
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP))
 
-from lab import boot, common, patchcheck, series, vm  # noqa: E402
+from lab import boot, common, order, patchcheck, series, vm  # noqa: E402
 
 MAKEFILE = """# SPDX-License-Identifier: GPL-2.0
 VERSION = 7
@@ -42,9 +42,9 @@ def toy(tmp_path, monkeypatch):
     (t.src / "Makefile").write_text(MAKEFILE)
     (t.src / "core.c").write_text("".join(f"line {i}\n" for i in range(40)))
     monkeypatch.setenv("CPUHP_CACHE", str(t.cache))
-    for m in (series, common, patchcheck):
+    for m in (series, common, order, patchcheck):
         monkeypatch.setattr(m, "LINUX", t.linux)
-        monkeypatch.setattr(m, "PATCHES", t.patches)
+        monkeypatch.setattr(m, "PATCHES", t.patches, raising=False)
         monkeypatch.setattr(m, "TOP", tmp_path, raising=False)
 
     def commit(name, text, message, part="00-toy"):
