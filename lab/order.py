@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Functions and macros in the order of the patches: none is used before the
 patch which defines it, or after the one which removes it. What a rebase puts
-into another patch than it belongs to is seen by that in a minute; to build each
-patch takes hours ('make bisect-check')."""
+into another patch than it belongs to is seen by that at once; to build each patch
+takes hours ('make bisect-check')."""
 
 import os
 import re

@@ -42,9 +42,10 @@ def toy(tmp_path, monkeypatch):
     (t.src / "Makefile").write_text(MAKEFILE)
     (t.src / "core.c").write_text("".join(f"line {i}\n" for i in range(40)))
     monkeypatch.setenv("CPUHP_CACHE", str(t.cache))
-    for m in (series, common, order, patchcheck):
+    monkeypatch.setattr(order, "LINUX", t.linux)
+    for m in (series, common, patchcheck):
         monkeypatch.setattr(m, "LINUX", t.linux)
-        monkeypatch.setattr(m, "PATCHES", t.patches, raising=False)
+        monkeypatch.setattr(m, "PATCHES", t.patches)
         monkeypatch.setattr(m, "TOP", tmp_path, raising=False)
 
     def commit(name, text, message, part="00-toy"):
