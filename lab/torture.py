@@ -5,14 +5,16 @@ switching under load, the kernel's rcutorture, locktorture and scftorture, and
 the KUnit tests of CPUs that retire. The seed of the run decides about
 everything that is random in it."""
 
+import itertools
 import json
 import random
 import re
+import threading
 import time
 
 from . import boot, console, kernels, ktap, record, vm
 from .common import (LINUX, MAIN, OUT, TOP, LabError, check_arch,
-                     check_profile, digest, human, say, write_atomic)
+                     check_profile, digest, ending, human, say, write_atomic)
 from .report import Report
 
 # an emulated CPU may well not run for some seconds of the host
@@ -316,7 +318,7 @@ def main(minutes, arches, profile="", seed=None, rec=False):
     for a in arches:
         check_profile(profile, check_arch(a))
     profile = full_profile(profile)
-    rep, done, n = Report(), [], 0
+    rep, done = Report(), []
     doc = {"stamp": record.stamp(inputs(profile)), "seed": seed,
            "minutes": minutes, "profile": profile}
     images = {a: kernels.build("patched", a, profile) for a in arches}
@@ -327,21 +329,27 @@ def main(minutes, arches, profile="", seed=None, rec=False):
         f"MINUTES={minutes:g} SEED={seed}"
         + (f" ARCH={arches[0]}" if len(arches) == 1 else "")
         + (f" PROFILE={profile.split('+')[0]}" if "+" in profile else ""))
-    t0 = time.monotonic()
-    try:
-        while not n or time.monotonic() - t0 < 60 * minutes:
-            todo = [plan(seed, n, a, slow, tree03) for a in arches]
-            for p in todo:
-                say(f"   {describe(p)}")
-            for p in boot.side_by_side(
-                    one, [(p, images[p["arch"]], 2400 if slow else 1200)
-                          for p in todo], len(todo)):
+    t0, lock = time.monotonic(), threading.Lock()
+
+    def turns(arch):
+        for n in itertools.count():
+            if n and time.monotonic() - t0 >= 60 * minutes:
+                return
+            p = plan(seed, n, arch, slow, tree03)
+            say(f"   {describe(p)}")
+            p = one(p, images[arch], 2400 if slow else 1200)
+            if ending.is_set():
+                return
+            with lock:
                 rep.add(describe(p), p["ok"], p["error"])
                 say(f"   {p['numbers']}, {human(p['host_seconds'])}")
                 done.append(p)
                 doc["boots"] = done
                 write_atomic(OUT / "torture.json", json.dumps(doc, indent=1))
-            n += 1
+
+    try:
+        # neither waits for the other, whose boots may take much longer
+        boot.side_by_side(turns, [(a,) for a in arches], len(arches))
         return rep.finish()
     finally:
         if rec and done:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What 'make torture' decides by itself: the plan, and who has passed."""
 
+import threading
+
 import pytest
 
 from lab import boot, console, torture
@@ -217,14 +219,14 @@ def test_what_ctrl_c_ends_is_kept(monkeypatch, tmp_path, capsys, keep):
     monkeypatch.setattr(torture.record, "stamp", lambda i: STAMP)
     turns, kept = [], []
     monkeypatch.setattr(torture, "keep", kept.append)
+    monkeypatch.setattr(torture, "ending", threading.Event())
 
-    def side_by_side(func, calls, workers):
-        turns.append(calls)
+    def one(p, image, limit):
+        turns.append(p)
         if len(turns) == 2:
             raise KeyboardInterrupt
-        return [p | {"ok": True, "error": "", "numbers": "",
-                     "host_seconds": 1} for p, *_ in calls]
-    monkeypatch.setattr(boot, "side_by_side", side_by_side)
+        return p | {"ok": True, "error": "", "numbers": "", "host_seconds": 1}
+    monkeypatch.setattr(torture, "one", one)
     with pytest.raises(KeyboardInterrupt):
         torture.main(1, ["x86_64"], seed=1, rec=keep)
     assert [len(x["boots"]) for x in kept] == [1] * keep
@@ -232,6 +234,28 @@ def test_what_ctrl_c_ends_is_kept(monkeypatch, tmp_path, capsys, keep):
     turns.append("one more, which is not the second")
     assert torture.main(1e-9, ["x86_64"], seed=1) == 0
     assert capsys.readouterr().out.endswith("1 passed, 0 failed\n")
+
+
+def test_no_architecture_waits_for_the_other(monkeypatch, tmp_path):
+    """One boot of ppc64le lasts as long as three of x86-64."""
+    monkeypatch.setattr(torture, "OUT", tmp_path)
+    monkeypatch.setattr(torture.kernels, "build", lambda *a: tmp_path)
+    monkeypatch.setattr(torture.record, "stamp", lambda i: STAMP)
+    monkeypatch.setattr(torture, "ending", threading.Event())
+    turns, now, three = [], [0], threading.Event()
+
+    def one(p, image, limit):
+        turns.append((p["arch"], p["turn"]))
+        if turns.count(("x86_64", 2)):
+            three.set()
+        assert p["arch"] == "x86_64" or three.wait(60)
+        if three.is_set():
+            now.append(99)
+        return p | {"ok": True, "error": "", "numbers": "", "host_seconds": 1}
+    monkeypatch.setattr(torture, "one", one)
+    monkeypatch.setattr(torture.time, "monotonic", lambda: now[-1])
+    assert torture.main(1, ["x86_64", "ppc64le"], seed=1) == 0
+    assert sorted(turns) == [("ppc64le", 0), *(("x86_64", n) for n in range(3))]
 
 
 @pytest.mark.parametrize("before, after, ok", [
