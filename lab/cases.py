@@ -210,7 +210,8 @@ def parameters():
                 continue
             yield _case(type_, cpus, t, p, "maxcpus",
                         ("as asked", "SMT control leaves the other cores alone",
-                         "hotplug/online all", "all online", "off and on"),
+                         "hotplug/online all", "all online",
+                         "all have a fair_server", "off and on"),
                         {"LEAVE": leave, "CORES": cores, "FIRST": first},
                         append=p)
     # Debian 12's, which writes the files of CPUs, and Debian 13's, which writes
@@ -332,6 +333,7 @@ def restarts():
                 ("suspend to idle, pm_test", "suspend-test.sh",
                  "suspend to RAM, pm_test",
                  "suspend to RAM, woken up while CPUs go",
+                 "a CPU does not come back on resume",
                  "suspend to RAM, pm_test core", "suspend to RAM under load",
                  "hibernation, pm_test processors", "hibernation, pm_test core",
                  "hibernation, test_resume", ALL_ON),
@@ -531,6 +533,8 @@ def scarce():
                      "a CPU gives away an interrupt, stays and gets it back",
                      "nothing is said", ALL_ON), accel=accel, options=pin,
                     disk=("msi", "size=67108864", "num-queues=2"))
+    yield _case("q35", 4, 1, "a vector is not freed", "stuck-timer",
+                ("its CPU goes", ALL_ON), options=pin, append="threadirqs")
     yield _case("q35", 4, 1, "timers of the HPET", "hpet",
                 ("a channel for each CPU", "a CPU fails to go",
                  "CPUs go and come", ALL_ON), cpu="Skylake-Server,-arat",

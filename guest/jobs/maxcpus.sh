@@ -30,5 +30,15 @@ may() {
 }
 result "hotplug/online all" may
 result "all online" all_on
+# what keeps a task in SCHED_FIFO from starving all others
+servers() {
+	local s=/sys/kernel/debug/sched/fair_server c
+
+	for c in $(range 0 $CPUS); do
+		[ "$(cat $s/cpu$c/runtime)" = "$(cat $s/cpu0/runtime)" ] ||
+			{ grep . $s/cpu*/runtime; return 1; }
+	done
+}
+result "all have a fair_server" servers
 result "off and on" eval 'put smt/control off && want 1 && put smt/control on &&
 	want $THREADS'

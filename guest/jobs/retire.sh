@@ -22,7 +22,8 @@ passed() {
 
 # both tests run, and all CPUs are back; the counts of the last run are told
 as_it_is() {
-	echo run > $K/run && passed retire retired_calls && want $THREADS &&
+	echo run > $K/run && passed retire retired_calls \
+		retire_percpu_counter && want $THREADS &&
 		emit retired what "$1" counts "$(sed -n \
 			's/^ *# cpuhp_test_[a-z_]*: \(.* queued,.*\|.* requests,.*\)/\1/p' \
 			$K/results | tr '\n' ';')"
