@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shlex
 import statistics
 import threading
@@ -217,6 +218,21 @@ def run_to_end(m, image, job, name, **kw):
     return r
 
 
+def _between(r, lines, name):
+    """Nanoseconds from one line of the kernel's log to another, which begin
+    with these texts, but for who says it, by the console: of a kernel that
+    ends. LabError when one is not there."""
+    at = []
+    for text in lines:
+        found = re.search(r"\[ *(\d+)\.(\d{6})\] (?:\S+: )?" + re.escape(text),
+                          r.console)
+        if not found:
+            raise LabError(f"{name}: there is no line '{text}' on the console: "
+                           f"{r.console_path}")
+        at.append(int(found[1] + found[2]) * 1000)
+    return at[1] - at[0]
+
+
 def both(what, m, inputs, run_one, profile=""):
     """Boot base and patched one after the other with run_one(m, variant,
     image); the document, with what each returned in 'kernels'."""
@@ -270,6 +286,8 @@ def run_one(scenario, m, variant, image, treatment="", cycle=None):
                          else {"gp_ns": int(rec["gp_ns"])}))
     stats = [{k: v for k, v in rec.items() if k != "t"}
              for rec in r.of("stats")]
+    if "console" in scenario:
+        stats.append({"ns": str(_between(r, scenario["console"], name))})
     if not samples and not counts and not stats:
         raise LabError(f"{name}: no sample came back; console: "
                        f"{r.console_path}")

@@ -99,13 +99,13 @@ def bringup(doc):
 
 
 def boot_time(doc):
-    """From the first to the last CPU at boot, one run of each."""
+    """One time of each way to boot, one run of each."""
     by = {}
     for run in doc["runs"]:
         for s in run["stats"]:
             by.setdefault((run["machine"], run["cpus"]), {})[
                 run["boot"], run["variant"]] = int(s["ns"]) / 1e6
-    cells = [(b, v) for b in ("side by side", "expedited", "one by one")
+    cells = [(b, v) for b in dict.fromkeys(r["boot"] for r in doc["runs"])
              for v in ("base", "patched")]
     out = [f"{doc['title']} ({_kind(doc)})", "",
            f"{'':<14}" + "".join(f"{b:>20}" for b, v in cells if v == "base"),

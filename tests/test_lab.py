@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from lab import bench, vm
+from lab import bench, boot, vm
 from lab.common import LabError
 
 
@@ -155,6 +155,16 @@ def test_operations_of_a_cpu_model():
 def test_a_machine_of_a_scenario_may_have_disks():
     m, = bench.machines(bench.load("kdump"))
     assert m.disks == (("next", pathlib.Path("kernel"), ""),)
+
+
+def test_time_between_two_lines_of_the_console():
+    r = boot.Result()
+    r.console = ("[    0.5] Bye\n[   12.000100] kexec_core: Starting new kernel\r\n"
+                 "[   12.345678] Bye!\r\n[    0.000000] Booting Linux\n")
+    lines = "Starting new kernel", "Bye!"
+    assert bench._between(r, lines, "x") == 345578000
+    with pytest.raises(LabError, match="no line 'Bye, all'"):
+        bench._between(r, ("Bye!", "Bye, all"), "x")
 
 
 def test_fresh_scenario_boots_for_each_sample():
