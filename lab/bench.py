@@ -71,6 +71,7 @@ def inputs(scenario):
     return digest(
         json.dumps({k: v for k, v in scenario.items()
                     if k not in ("name", "title")}, sort_keys=True),
+        *(TOP / p for p in scenario.get("patches", {}).values()),
         *(f for a in arches for p in profiles
           for f in kernels.fragments(a, p)))
 
@@ -121,8 +122,12 @@ def variants(scenario):
 
 def image(scenario, variant, arch):
     """The image of a variant, which may be one that the scenario defines: the
-    series up to the patch of that subject, or all of it with a profile. The
-    other ones have the scenario's own profile."""
+    series up to the patch of that subject, all of it with a profile, or the
+    base with a patch of its own. The other ones have the scenario's profile."""
+    patch = scenario.get("patches", {}).get(variant)
+    if patch:
+        return kernels.build("base", arch,
+                             commit=kernels.with_patch(TOP / patch))
     subject = scenario.get("commits", {}).get(variant)
     if subject:
         return kernels.build("base", arch, commit=kernels.patch(subject))

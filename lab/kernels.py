@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 from . import series
 from .common import (ARCHES, LINUX, PORT, TOP, LabError, cache_dir, check_arch,
@@ -104,6 +105,21 @@ def patch(subject):
         if have == subject:
             return commit
     raise LabError(f"linux/ has no patch '{subject}'; has it another name now?")
+
+
+def with_patch(path):
+    """A commit of the base with one more patch, a file, which is on no branch
+    of linux/. LabError when it does not apply."""
+    base = wanted_commit("base")
+    with tempfile.TemporaryDirectory() as tmp:
+        kw = {"cwd": LINUX, "env": {"GIT_INDEX_FILE": f"{tmp}/index"}}
+        git("read-tree", base, **kw)
+        git("apply", "--cached", path, **kw)
+        tree = git("write-tree", **kw).strip()
+    who = {f"GIT_{w}_{k}": v for w in ("AUTHOR", "COMMITTER") for k, v in
+           (("NAME", "lab"), ("EMAIL", "lab@localhost"), ("DATE", "@0 +0000"))}
+    return git("commit-tree", "-p", base, "-m", path.name, tree, cwd=LINUX,
+               env=who).strip()
 
 
 def source_key(commit):

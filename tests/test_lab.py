@@ -157,6 +157,23 @@ def test_a_machine_of_a_scenario_may_have_disks():
     assert m.disks == (("next", pathlib.Path("kernel"), ""),)
 
 
+def test_a_scenario_may_have_a_patch_of_its_own(monkeypatch):
+    s = bench.load("one-lock")
+    asked = []
+    monkeypatch.setattr(bench.kernels, "build",
+                        lambda *a, **kw: asked.append((*a, kw)))
+    monkeypatch.setattr(bench.kernels, "with_patch", lambda p: p.name)
+    for v in bench.variants(s):
+        bench.image(s, v, "x86_64")
+    assert asked == [("base", "x86_64", "", {}),
+                     ("base", "x86_64", {"commit": "one-lock.patch"}),
+                     ("patched", "x86_64", "", {})]
+    was = bench.inputs(s)
+    assert bench.inputs({**s, "patches": {}}) != was
+    # the shell splits what it is called
+    assert not any(" " in v for v in bench.variants(s))
+
+
 def test_time_between_two_lines_of_the_console():
     r = boot.Result()
     r.console = ("[    0.5] Bye\n[   12.000100] kexec_core: Starting new kernel\r\n"
