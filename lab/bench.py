@@ -281,7 +281,8 @@ def run_one(scenario, m, variant, image, treatment="", cycle=None):
     # what these return is not how long the operation was
     others = {op["name"] for op in scenario["op"]
               if op["run"].startswith(("labctl gap", "labctl lockwait",
-                                       "labctl membarrier", "labctl half"))}
+                                       "labctl membarrier", "labctl half",
+                                       "suspended"))}
     for rec in r.of("counts"):
         calls = {k: int(v) for k, v in rec.items()
                  if k not in ("t", "op", "treatment", "status", "ns", "gp_ns")}
