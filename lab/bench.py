@@ -115,9 +115,12 @@ def _ops(scenario, m, variant=""):
             and (not variant or op.get("variant", variant) == variant)]
 
 
-def variants(scenario):
-    """The kernels of a scenario."""
-    return tuple(scenario.get("variants", kernels.VARIANTS))
+def variants(scenario, boot=None):
+    """The kernels of a scenario, or of one of its boots."""
+    usual, own = scenario.get("variants", kernels.VARIANTS), \
+        scenario.get("kernels", {})
+    return tuple(own.get(boot, usual) if boot is not None else
+                 dict.fromkeys([*usual, *(v for o in own.values() for v in o)]))
 
 
 def image(scenario, variant, arch):
@@ -144,7 +147,7 @@ def boots(scenario, m):
     with times and one with counts. treatment is '' for all of them; cycle: 0
     counts calls, None is for all cycles."""
     if not scenario.get("fresh"):
-        return [(v, "", None) for v in variants(scenario)]
+        return [(v, "", None) for v in variants(scenario, m.boot)]
     cycles = range(1, scenario.get("repeat", 1) + 1)
     if not _ops(scenario, m):       # nothing but the time to user space
         return [(t, t, c) for c in cycles for t in ("base", "patched")]

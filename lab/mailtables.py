@@ -308,12 +308,15 @@ def latency(doc):
 
 def load(doc):
     """Shortest, middle and longest time of a CPU that comes for the first time,
-    goes, and comes again, by machine and by what runs meanwhile."""
+    goes, and comes again, by machine and by what runs meanwhile. Where the
+    unpatched kernel hangs, as 'base' one with the patch that mends it."""
     ns, busy, names = {}, {}, {"nothing": "nothing", "cyclictest": "cyclictest",
-                               "busy": "4 tasks a CPU"}
+                               "busy": "4 tasks a CPU",
+                               "fifo": "a FIFO task*"}
     for run in doc["runs"]:
         for s in run["stats"]:
-            key = (run["machine"], s["load"], run["variant"])
+            key = (run["machine"], s["load"],
+                   "patched" if run["variant"] == "patched" else "base")
             if s["what"] == "busy":
                 busy.setdefault(key[:2], []).append(int(s["percent"]))
             else:
@@ -333,6 +336,9 @@ def load(doc):
                 (min(f), statistics.median(f), max(f)) if f else (None,) * 3)]
             out.append(f"{name:<18}{min(busy[machine, key]):>8}" + "".join(
                 f"{ms(x, 1):>{w}}" for x, w in zip(cells, 2 * (10, 8, 8))))
+    if any(k[1] == "fifo" for k in ns):
+        out += ["", "* base hangs; with 'sched/deadline: Initialize the servers "
+                "of CPUs that", "  come online later' of 00-fixes"]
     return "\n".join(out) + "\n"
 
 

@@ -167,6 +167,20 @@ def test_load_has_the_range_of_all_boots_and_the_least_busy_one():
     assert lines[5].split() == ["4", "tasks", "a", "CPU", "98",
                                 *2 * ["1.0", "25.0", "9000"]]
     assert len(lines) == 1 + 6 * 5
+    # with FIFO tasks base hangs
+    doc["runs"] += [{"machine": "q35", "variant": v, "stats": [
+        {"load": "fifo", "what": "busy", "percent": "99"},
+        {"load": "fifo", "what": "first", "ns": "7000000"}]}
+        for v in ("servers", "patched")]
+    lines = bench.table(doc).splitlines()
+    assert lines[6].split() == ["a", "FIFO", "task*", "99", *["7.0"] * 6]
+    assert lines[-2].startswith("* base hangs")
+    s = bench.load("load")
+    assert bench.variants(s) == ("base", "patched", "servers")
+    assert {m.boot: [v for v, _, _ in bench.boots(s, m)]
+            for m in bench.machines(s, arch="x86_64")
+            if m.boot in ("busy, 1", "fifo, 1")} == {
+        "busy, 1": ["base", "patched"], "fifo, 1": ["servers", "patched"]}
 
 
 def test_survivors_have_all_ways_side_by_side():
