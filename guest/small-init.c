@@ -85,6 +85,21 @@ static void is_online(const char *want, const char *when)
 	}
 }
 
+/*
+ * CPU 3 is isolated. Without cpusets nobody counts the bandwidth of its
+ * servers anew when it has come back.
+ */
+static void isolated(const char *all)
+{
+	int round;
+
+	for (round = 0; round < ROUNDS; round++) {
+		put(CPUS "cpu3/online", "0");
+		put(CPUS "cpu3/online", "1");
+	}
+	is_online(all, "an isolated one");
+}
+
 /* CPU 3 is given up, stops when it comes, and comes when it is asked again */
 static void late(const char *all, const char *rest)
 {
@@ -278,6 +293,10 @@ int main(void)
 		is_online(all, "the rest");
 	}
 	is_online(all, "booted");
+	if (strstr(text, "isolcpus=3")) {
+		isolated(all);
+		end("passed");
+	}
 
 	for (round = 0; round < ROUNDS; round++) {
 		put_each(last, "0");

@@ -18,7 +18,7 @@ from .common import (OUT, TOP, LabError, cache_dir, install, locked, need_space,
 # the wrong places with it.
 SMALL = ("SMP=y HOTPLUG_CPU=y PRINTK=y TTY=y BINFMT_ELF=y BLK_DEV_INITRD=y "
          "PROC_FS=y SYSFS=y DEBUG_KERNEL=y PROVE_LOCKING=y "
-         "DEBUG_ATOMIC_SLEEP=y")
+         "DEBUG_ATOMIC_SLEEP=y CPU_ISOLATION=y")
 LIMIT = 600                     # seconds, for a boot
 
 
@@ -73,7 +73,7 @@ FOREIGN = (
         ("qemu-system-ppc64", "-M", "pseries", "-cpu", "power9", "-smp",
          "16,cores=2,threads=8"), "hvc0"),
 )
-APPEND = ("", "cpuhp.parallel=0", "cpuhp.batch=1", "maxcpus=2")
+APPEND = ("", "cpuhp.parallel=0", "cpuhp.batch=1", "maxcpus=2", "isolcpus=3")
 FILES = """dir /dev 0755 0 0
 nod /dev/console 0600 0 0 c 5 1
 file /init {} 0755 0 0
