@@ -174,6 +174,18 @@ def test_a_scenario_may_have_a_patch_of_its_own(monkeypatch):
     assert not any(" " in v for v in bench.variants(s))
 
 
+def test_a_patch_to_the_base_applies_or_is_named(tmp_path):
+    made = bench.kernels.with_patch(bench.TOP / "bench" / "one-lock.patch")
+    assert made == bench.kernels.with_patch(
+        bench.TOP / "bench" / "one-lock.patch")
+    assert bench.kernels.tree_of(made) != bench.kernels.tree_of(
+        bench.kernels.wanted_commit("base"))
+    bad = tmp_path / "bad.patch"
+    bad.write_text("--- a/kernel/cpu.c\n+++ b/kernel/cpu.c\n@@ -1 +1 @@\n-x\n+y\n")
+    with pytest.raises(LabError, match="bad.patch"):
+        bench.kernels.with_patch(bad)
+
+
 def test_time_between_two_lines_of_the_console():
     r = boot.Result()
     r.console = ("[    0.5] Bye\n[   12.000100] kexec_core: Starting new kernel\r\n"
