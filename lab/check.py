@@ -62,6 +62,11 @@ def session(sums, name, marks, *, workers=0, k="", limit=None, **options):
                f"--junitxml={OUT / name}.xml"]
         cmd += ["-k", k] if k else []
         cmd += ["tests/test_guest.py"] if "lab" not in marks else []
+        # xdist's workers would end by themselves, and it with an internal error
+        if k and subprocess.run([*cmd, "--collect-only"], cwd=TOP,
+                                capture_output=True).returncode == 4:
+            raise LabError(f"pytest takes no K='{k}'; use words, or, and, not, "
+                           "(, )")
         if workers > 1:
             cmd += ["-n", workers, "--dist=loadgroup",
                     "--no-loadscope-reorder"]
@@ -78,8 +83,6 @@ def session(sums, name, marks, *, workers=0, k="", limit=None, **options):
         passed, failed = map(int, f.read().split() or (0, 0))
     sums.passed += passed
     sums.failed += failed
-    if status == 4:
-        raise LabError(f"pytest takes no K='{k}'; use words, or, and, not, (, )")
     # 5: there was none
     if status not in (0, 5) and not failed:
         sums.add(f"pytest, {name}", False, f"it ended with {status}")
