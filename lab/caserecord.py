@@ -17,7 +17,8 @@ def inputs(case):
     """The digest of what defines a case's result but the kernel's code."""
     return digest(boot.job(case.job, **case.vars), repr(case.machine),
                   *(guest.GUEST / f for f in ("lib.sh", "prelude.sh")),
-                  *kernels.fragments(case.machine.arch, case.profile))
+                  *kernels.fragments(case.machine.arch, case.profile),
+                  *([TOP / "tests" / case.patch] * bool(case.patch)))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import math
 import pathlib
 
 from . import boot, guest, judge, kernels, vm
-from .common import LINUX, MAIN, OUT, LabError, write_atomic
+from .common import LINUX, MAIN, OUT, TOP, LabError, write_atomic
 from .console import Splats
 
 # what is booted in 'make test': machine, CPUs, threads; two nodes
@@ -44,6 +44,7 @@ class Case:
     profile: str = ""               # of the kernel
     together: str = ""              # one after the other: they are compared
     variant: str = "patched"        # the kernel
+    patch: str = ""                 # ... with a file in tests/
 
 
 def _case(type_, cpus, threads, what, job, results=(), vars={}, *, counts=None,
@@ -507,6 +508,13 @@ def retire():
     for type_, t in ("q35", 2), ("pseries", 4):
         yield _case(type_, 8, t, "retire debug", "retire", slow, limit=1800,
                     profile="debug", accel="mttcg")
+    # a debug kernel that takes its own missing grace period for granted
+    yield dataclasses.replace(_case(
+        "q35", 8, 2, "retire told", "retire-told",
+        ("nothing is said with a grace period", "who uses a retired CPU is told",
+         ALL_ON), limit=1800, profile="debug", accel="mttcg",
+        splats=Splats(r"WARNING: .* at cpuhp_retire_check\+|Call Trace:")),
+        patch="retire-told.patch")
 
 
 def scarce():
@@ -659,9 +667,10 @@ def table(full="", cycles=""):
 
 
 @functools.cache
-def _prepared(variant, arch, profile):
+def _prepared(variant, arch, profile, patch):
     try:
-        image = kernels.build(variant, arch, profile)
+        image = kernels.build(variant, arch, profile, kernels.with_patch(
+            TOP / "tests" / patch, variant) if patch else None)
         guest.rootfs(arch, profile), guest.lab_disk(arch)
         return image
     except LabError as e:
@@ -671,7 +680,8 @@ def _prepared(variant, arch, profile):
 def prepared(case):
     """The image of a case's kernel, with the guest's disks there. LabError if
     they can't be made, which is not tried again for each boot."""
-    image = _prepared(case.variant, case.machine.arch, case.profile)
+    image = _prepared(case.variant, case.machine.arch, case.profile,
+                      case.patch)
     if isinstance(image, LabError):
         raise image
     return image

@@ -107,10 +107,10 @@ def patch(subject):
     raise LabError(f"linux/ has no patch '{subject}'; has it another name now?")
 
 
-def with_patch(path):
-    """A commit of the base with one more patch, a file, which is on no branch
+def with_patch(path, variant="base"):
+    """A commit of a variant with one more patch, a file, which is on no branch
     of linux/. LabError when it does not apply."""
-    base = wanted_commit("base")
+    base = wanted_commit(variant)
     with tempfile.TemporaryDirectory() as tmp:
         kw = {"cwd": LINUX, "env": {"GIT_INDEX_FILE": f"{tmp}/index"}}
         git("read-tree", base, **kw)

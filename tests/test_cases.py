@@ -13,7 +13,7 @@ import types
 import pytest
 
 from conftest import TOP
-from lab import boot, caserecord, cases, judge, record, vm
+from lab import boot, caserecord, cases, judge, kernels, record, vm
 from lab.common import LabError
 
 @pytest.fixture(autouse=True)
@@ -195,6 +195,16 @@ def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
     monkeypatch.setattr(judge.time, "monotonic", lambda: next(clock))
     with pytest.raises(LabError, match="gave no .ready. 1"):
         c.host(q, lambda: [])
+
+
+def test_a_patch_of_a_case_applies_and_counts(monkeypatch, tmp_path):
+    c = case("q35-8 retire told")
+    assert kernels.with_patch(TOP / "tests" / c.patch, c.variant)
+    was = caserecord.inputs(c)
+    monkeypatch.setattr(caserecord, "TOP", tmp_path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / c.patch).write_text("another")
+    assert caserecord.inputs(c) != was
 
 
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
