@@ -508,7 +508,8 @@ def retire():
     for type_, t in ("q35", 2), ("pseries", 4):
         yield _case(type_, 8, t, "retire debug", "retire", slow, limit=1800,
                     profile="debug", accel="mttcg")
-    # a debug kernel that takes its own missing grace period for granted
+    # a debug kernel which complains when cpuhp.retire_skip_gp takes away the
+    # grace period; of another complaint "WARNING: " is not expected
     yield dataclasses.replace(_case(
         "q35", 8, 2, "retire told", "retire-told",
         ("nothing is said with a grace period", "who uses a retired CPU is told",

@@ -109,9 +109,10 @@ def test_what_can_not_be_run_is_a_failure(session, text, says):
     assert sums.failed == 1 and says in said
 
 
-def test_names_that_are_none_are_told(session):
+@pytest.mark.parametrize("workers", [0, 2])
+def test_names_that_are_none_are_told(session, workers):
     with pytest.raises(LabError, match="takes no K='a b'"):
-        session(TESTS, k="a b")
+        session(TESTS, k="a b", workers=workers)
 
 
 def test_a_hang_is_ended(session):
