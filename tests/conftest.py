@@ -69,12 +69,11 @@ def guest_vm(monkeypatch, tmp_path):
     monkeypatch.setattr(boot.guest, "lab_disk", lambda a: None)
     monkeypatch.setattr(vm, "qemu_version", lambda a: "10")
 
-    def run_job(script, **kw):
+    def run_job(script, m=vm.topology("q35", 2), **kw):
         monkeypatch.setattr(vm, "command", lambda *a: [
             "sh", "-c", f"rec={a[5]} qmp={a[6]}; {script}"])
         kw.setdefault("limit", 20)
-        return boot.run_job(vm.topology("q35", 2), tmp_path, "",
-                            name="vm", **kw)
+        return boot.run_job(m, tmp_path, "", name="vm", **kw)
     return run_job
 
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import pathlib
+import re
 import time
 
 import pytest
@@ -38,6 +39,41 @@ def test_what_ends_qemu_is_told_not_what_its_host_side_makes_of_it(guest_vm):
     with pytest.raises(boot.BootFailed, match="ended early .QEMU status 7") as e:
         guest_vm("echo bad option; exit 7", host=lambda q, records: None)
     assert e.value.lines() == ["   | bad option"]
+
+
+REGISTERS = """
+CPU#{n}
+NIP c00000000000{nip}   LR c0000000000c34d0 CTR 0 XER 0000000000000004 CPU#{n}
+MSR 800000000000{msr} HID0 0000000000000000  HF 2400003d iidx 1 didx 1
+"""
+
+
+@pytest.mark.parametrize("m, told", [
+    (vm.topology("pseries", 4, accel="mttcg"), "CPU 2: a doorbell came"),
+    (vm.topology("pseries", 4), None)])
+def test_a_hang_tells_of_a_doorbell_that_woke_nobody(guest_vm, monkeypatch, m,
+                                                     told):
+    """CPUs 0 and 1 only pass there, 3 has interrupts on."""
+    where = [["4a00", "1031"], ["4a00", "1031"], ["4a00", "1031"],
+             ["4a00", "9031"]]
+
+    class Monitor:
+        def __init__(self, path):
+            pass
+
+        def execute(self, cmd, args):
+            text = "".join(REGISTERS.format(n=n, nip=nip, msr=msr)
+                           for n, (nip, msr) in enumerate(where))
+            where[0][0], where[1][0] = "c398", "4a04"
+            return text.replace("\n", "\r\n")
+
+        def close(self):
+            pass
+    monkeypatch.setattr(boot, "Qmp", Monitor)
+    with pytest.raises(boot.BootFailed, match="hung") as e:
+        guest_vm("sleep 60", m=m, limit=1)
+    assert [told] * bool(told) == re.findall("CPU .*a doorbell came",
+                                             str(e.value))
 
 
 END = """echo '{"t": "end", "status": "0"}' >> $rec;"""

@@ -108,7 +108,8 @@ def test_a_job_says_what_it_takes(path):
 
 def test_no_job_is_left_over():
     used = {j for c in EVERY for j in c.job.split()}
-    assert {p.stem for p in JOBS} - used == {
+    by_hand = {"doorbell"}      # docs/lab.md
+    assert {p.stem for p in JOBS} - used == by_hand | {
         "scx", "torture-lists", "torture-smt", "torture-stress"}
 
 
