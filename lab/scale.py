@@ -16,8 +16,11 @@ from .common import TOP, LabError, human
 
 RESULTS = TOP / "bench" / "results" / "smt.json"
 HARDWARE = TOP / "bench" / "hardware.toml"
+CPU, DOMAINS = (RESULTS.with_name(f"{x}.json") for x in ("cpu", "domains"))
 AGAIN = "'FULL=1 RECORD=1 make bench SCENARIO=smt' records them"
 OPS = ("SMT off", "SMT on")
+
+REBUILD = "partition_sched_domains"
 
 SIZES = (32, 64, 128, 256)      # of slices, to compare
 
@@ -73,14 +76,15 @@ def number(what, n, size):
 # ---- the counts ---------------------------------------------------------
 
 def load(path):
-    """The recorded results of SMT control, or LabError."""
+    """The recorded results of a scenario, or LabError."""
+    again = AGAIN.replace("=smt'", f"={path.stem}'")
     try:
         doc = json.loads(path.read_text())
         doc["stamp"]["date"], doc["runs"][0]
     except FileNotFoundError:
-        raise LabError(f"no {path.name}; {AGAIN}") from None
+        raise LabError(f"no {path.name}; {again}") from None
     except (ValueError, LookupError, TypeError):
-        raise LabError(f"{path} is damaged; {AGAIN}") from None
+        raise LabError(f"{path} is damaged; {again}") from None
     return doc
 
 
@@ -96,6 +100,40 @@ def measured(doc):
                     row: sum(c["calls"].get(f, 0) for f in functions)
                     for row, functions in COUNTS.items()})
     return out
+
+
+def one_cpu(doc):
+    """{row: count} of one CPU that goes offline alone with the series, by
+    cpu.json, on its largest pseries machine; or LabError."""
+    counts = {run["cpus"]: c["calls"] for run in doc["runs"]
+              if run["machine"] == "pseries"
+              for c in run["counts"]
+              if (c["op"], c["treatment"]) == ("offline", "patched")}
+    if not counts:
+        raise LabError(f"{CPU.name} has no counts of one CPU offline, patched, "
+                       "on pseries; 'RECORD=1 make bench SCENARIO=cpu' "
+                       "records them")
+    calls = counts[max(counts)]
+    return {row: sum(calls.get(f, 0) for f in functions)
+            for row, functions in COUNTS.items()}
+
+
+def cheaper(doc):
+    """(CPUs, times): how many times as long the unpatched kernel rebuilds the
+    domains of the largest machine of domains.json, of virtual time; or
+    LabError."""
+    us = {}
+    for run in doc["runs"]:
+        us[run["cpus"], run["variant"]] = statistics.median(
+            float(x["us"]) for x in run["stats"]
+            if (x["verbose"], x["function"]) == ("N", REBUILD))
+    cpus = max((n for n, variant in us
+                if {(n, "base"), (n, "patched")} <= us.keys()), default=None)
+    if cpus is None:
+        raise LabError(f"{DOMAINS.name} has no machine with both kernels; "
+                       "'FULL=1 RECORD=1 make bench SCENARIO=domains' records "
+                       "it")
+    return cpus, us[cpus, "base"] / us[cpus, "patched"]
 
 
 def fit(doc, size):
@@ -198,6 +236,16 @@ def estimate(unit, rows, n, size):
     return {"slices": slices(n, size), **{k: (low[k], high[k]) for k in low}}
 
 
+def alone(unit, counts, n, times):
+    """The same for n CPUs that go one by one, each with those counts and as a
+    slice of its own, (low, high) in seconds: 'as is', with what a rebuild
+    takes today, and 'cheaper', with one that takes so many times less."""
+    rows = {row: {"a": 0, "b": c, "of": "N"} for row, c in counts.items()}
+    less = {**unit, "rebuild": tuple(x / times for x in unit["rebuild"])}
+    return {what: estimate(u, rows, n, 1)["seconds"]
+            for what, u in (("as is", unit), ("cheaper", less))}
+
+
 def power9(p9, rows, way):
     """The 2023 mail's total from the counts of the lab. What a GP costs is
     from one difference in the mail, so this checks how many there are."""
@@ -216,8 +264,9 @@ def ppc64(hw, rows, way):
             "rest": rest / hw["going"]}
 
 
-def model(doc, hw, size):
-    """Everything that the report says, as a dict."""
+def model(doc, hw, size, cpu, domains):
+    """Everything that the report says, as a dict, from what smt, cpu and
+    domains have recorded."""
     fits = fit(doc, size)
     like = {}           # pseries is like the machines of the mails
     for op in OPS:
@@ -241,6 +290,8 @@ def model(doc, hw, size):
                           bare - gps * unit["GP"][0]),
             "patched": {k: estimate(unit, like["SMT off", "patched"], n, k)
                         for k in sorted({size, *SIZES, n})},
+            "alone": alone(unit, one_cpu(cpu), n, cheaper(domains)[1]),
+            "cheaper": cheaper(domains),
             "traced": {"rebuild": p10["traced_build_sched_domains_s"],
                        "files": p10["traced_update_debugfs_s"]},
             "power9": {way: power9(hw["power9"], like[f"SMT {way}", "base"],
@@ -339,8 +390,15 @@ def scale_text(m):
             ("base, rcu_expedited", between(m["expedited"])),
             (f"patched, {p[size]['slices']} slices of {size}",
              between(p[size]["seconds"])),
-            ("patched, and a CPU has to stay", between(p[size]["stay"]))):
+            ("patched, and a CPU has to stay", between(p[size]["stay"])),
+            (f"patched, {n} writes of one CPU each",
+             between(m["alone"]["as is"])),
+            ("patched, so, and a rebuild takes less *",
+             between(m["alone"]["cheaper"]))):
         out.append(f"{name:<46}{what}")
+    cpus, times = m["cheaper"]
+    out.append(f"* {times:.1f} times less, as of {cpus} CPUs in the lab "
+               "(SCENARIO=domains)")
     out += ["", "What the size of a slice does to that, low - high: ESTIMATE", "",
             *size_table(p),
             "The first hold, of all CPUs, is a rebuild, "
@@ -362,19 +420,20 @@ def scale_text(m):
 
 def report(doc):
     """The model of what is recorded as text, 80 columns."""
-    m = model(doc, tomllib.loads(HARDWARE.read_text()), slice_size())
+    m = model(doc, tomllib.loads(HARDWARE.read_text()), slice_size(),
+              load(CPU), load(DOMAINS))
     return "\n".join((fit_text(m) + scale_text(m))[1:]) + "\n"
 
 
 def shown():
     """The model is as stale as the counts it is made of; the unit costs are
     from mails, which do not change."""
-    doc = load(RESULTS)
-    text = report(doc)
-    s = bench.load(doc["scenario"])
+    docs = [load(path) for path in (RESULTS, CPU, DOMAINS)]
+    text = report(docs[0])
     return [record.Shown(
-        [record.Result("model (bench SCENARIO=smt)", doc["stamp"],
-                       bench.inputs(s))],
+        [record.Result(f"model (bench SCENARIO={d['scenario']})", d["stamp"],
+                       bench.inputs(bench.load(d["scenario"])))
+         for d in docs],
         {"model": record.fenced(text)}, {"scale.txt": text})]
 
 

@@ -44,6 +44,25 @@ def doc(sizes=(8, 16, 32), machine="pseries"):
         "inputs": "i"}}
 
 
+CPU = {"runs": [
+    {"machine": "pseries", "cpus": t, "counts": [
+        {"op": "offline", "treatment": "patched", "calls": {
+            "synchronize_rcu_expedited": gps, "build_sched_domains": 1}}]}
+    for t, gps in ((8, 9), (32, 2), (16, 9))]}
+# a rebuild of 16 CPUs takes a fourth
+DOMAINS = {"runs": [
+    {"cpus": t, "variant": variant, "stats": [
+        {"verbose": v, "function": scale.REBUILD, "us": us}
+        for v, us in (("N", fast), ("Y", "999"), ("N", fast))]}
+    for t, variant, fast in ((8, "base", "20"), (8, "patched", "10"),
+                             (16, "base", "80"), (16, "patched", "20"),
+                             (32, "base", "80"))]}
+
+
+def model(d):
+    return scale.model(d, HW, SIZE, CPU, DOMAINS)
+
+
 def record(monkeypatch, path, text):
     path.write_text(text)
     monkeypatch.setattr(scale, "RESULTS", path)
@@ -71,6 +90,26 @@ def test_the_largest_size_is_predicted_and_not_in_the_fit(
     assert text.count("ESTIMATE") == 3
 
 
+def test_one_by_one_costs_a_rebuild_for_each_cpu():
+    """Of the largest machine each: two grace periods, a rebuild, steps."""
+    unit = {k: (1.0, 2.0) for k in ("GP", "GP exp", "step", "stop", "rebuild")}
+    assert scale.one_cpu(CPU)["GP exp"] == 2
+    assert scale.cheaper(DOMAINS) == (16, 4)
+    assert scale.alone(unit, scale.one_cpu(CPU), 10, 4) == {
+        "as is": (40, 80), "cheaper": (32.5, 65)}
+    text = "\n".join(scale.scale_text(model(doc())))
+    assert "patched, 1680 writes of one CPU each" in text
+    assert "* 4.0 times less, as of 16 CPUs" in text
+
+
+@pytest.mark.parametrize("func, runs, error", [
+    (scale.one_cpu, [], "cpu.json has no counts of one CPU"),
+    (scale.cheaper, DOMAINS["runs"][4:], "domains.json has no machine with b")])
+def test_records_which_lack_what_the_model_asks_for(func, runs, error):
+    with pytest.raises(LabError, match=error):
+        func({"runs": runs})
+
+
 def test_formula():
     for (a, b), text in {(0, 0): "0", (1, 0): "1", (0, 1): "N", (1, 2): "1+2N",
                          (-2, .5): "-2+0.5N", (3, -1): "3-1N"}.items():
@@ -92,7 +131,7 @@ def test_slices_and_activations_follow_the_rule_of_the_kernel():
 
 @pytest.mark.parametrize("sizes", [(8, 16, 32), (8, 16, 32, 64, 128)])
 def test_what_a_record_says_of_the_largest_machine(sizes):
-    m = scale.model(doc(sizes), HW, SIZE)
+    m = model(doc(sizes))
     for rows in m["fits"].values():
         assert all(x["predicted"] == pytest.approx(x["measured"])
                    for x in rows.values())
@@ -114,7 +153,7 @@ def test_the_size_of_a_slice_is_that_of_the_kernel(monkeypatch, tmp_path):
 
 
 def test_the_hour_adds_up():
-    m = scale.model(doc(), HW, SIZE)
+    m = model(doc())
     *others, rebuilds = m["hour"]
     for i, j in ((1, 2), (2, 1)):
         assert sum(t[i] for t in others) + rebuilds[j] == pytest.approx(
@@ -135,7 +174,7 @@ def test_the_hour_adds_up():
 
 
 def test_larger_slices_hold_longer_and_take_less_in_all():
-    p = list(scale.model(doc(), HW, SIZE)["patched"].values())
+    p = list(model(doc())["patched"].values())
     assert [x["slices"] for x in p] == [53, 27, 14, 7, 1]
     for a, b in zip(p, p[1:]):
         assert b["seconds"][1] < a["seconds"][1]
@@ -145,11 +184,11 @@ def test_larger_slices_hold_longer_and_take_less_in_all():
 
 
 def test_grace_periods_that_the_lab_does_not_count():
-    off, on = scale.model(doc(), HW, SIZE)["ppc64"].values()
+    off, on = model(doc())["ppc64"].values()
     assert (off["GPs"], on["GPs"]) == (701, 351)
     assert off["GP"] == pytest.approx(.102, .01)
     assert on["GP"] == pytest.approx(.414, .01)
-    last = scale.scale_text(scale.model(doc(), HW, SIZE))[-2:]
+    last = scale.scale_text(model(doc()))[-2:]
     assert ["MISSED" in x for x in last] == [False, True]
 
 
