@@ -146,7 +146,7 @@ def treatments(doc):
     for mach, ways in by.items():
         for way, found in ways.items():
             out += ["", f"{f'{mach[1] - 1} CPUs {way}':<28}"
-                    f"{f'{mach[0]} {mach[1]}':>12}{'less by':>9}{'GPs':>7}"
+                    f"{f'{mach[0]} {mach[1]}':>12}{'less by':>9}{'GPs':>9}"
                     f"{'POWER9 ' + str(mail['cpus']):>13}{'less by':>9}"]
             base = statistics.median(found["base"])
             for t, name in TREATMENTS.items():
@@ -155,7 +155,7 @@ def treatments(doc):
                 less = lambda v, b: "" if v is None or v == b else \
                     f"{100 * (1 - v / b):.1f} %"
                 out.append((f"{name:<28}{ms(x, 1):>12}{less(x, base):>9}"
-                            f"{gps.get((mach, way, t), '-'):>7}"
+                            f"{gps.get((mach, way, t), '-'):>9}"
                             f"{ms(y, 3):>13}{less(y, mail[way]['base']):>9}"
                             ).rstrip())
     return "\n".join(out) + "\n"
