@@ -90,7 +90,7 @@ class Shown:
             return self.results[0].line()
         dates = sorted(r.stamp["date"][:10] for r in self.results)
         bad = sum(bool(r.stale()) for r in self.results)
-        return (f"Recorded {dates[0]} to {dates[-1]}"
+        return ("Recorded " + " to ".join(dict.fromkeys((dates[0], dates[-1])))
                 + (f"; {bad} of {len(self.results)} stale" if bad else ""))
 
 

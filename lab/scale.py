@@ -326,7 +326,7 @@ def fit_text(m):
             for rows in by.values():
                 x = rows[row]
                 bad = abs(x["predicted"] - x["measured"]) >= 0.5
-                cells.append(f"{formula(x['a'], x['b'], x['of']):<9}"
+                cells.append(f"{formula(x['a'], x['b'], x['of']):<8} "
                              f"{x['predicted']:.4g}/{x['measured']}"
                              f"{'  !' if bad else ''}"
                              if bad or x["measured"] else "-")

@@ -7,6 +7,7 @@ cat > /tmp/ask.pl <<'P'
 my ($from, $to, $secs) = map { int } @ARGV;	# syscall() wants numbers
 system("taskset -cp $from $$ > /dev/null");
 my $attr = pack("L L Q x112", 1, 128, 9);	# PERF_COUNT_SW_DUMMY
+# 319 is perf_event_open(2) of powerpc
 my $fd = syscall(319, $attr, -1, $to, -1, 0);
 open(my $event, "<&=", $fd) or die "perf_event_open: $!";
 open(my $count, ">", "/dev/shm/$from");
