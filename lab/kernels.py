@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 
 from . import series
 from .common import (ARCHES, LINUX, PORT, TOP, LabError, cache_dir, check_arch,
@@ -310,10 +311,11 @@ def build(variant, arch, profile="", commit=None):
             cmd = make_cmd(src, out, arch, a["image"],
                            extra=[f"LOCALVERSION=-{variant}"])
 
-            def objects(_):
-                n = sum(f.endswith(".o") for _, _, fs in os.walk(out)
-                        for f in fs)
-                return f"{n} objects"
+            def objects(gone):
+                # -newermt: not those that another configuration left there
+                _, found = run(["find", out, "-name", "*.o", "-newermt",
+                                f"@{time.time() - gone:.0f}"], check=False)
+                return f"{found.count(chr(10))} objects"
             _, text = run(cmd, env=make_env(), log=log, heartbeat=objects)
             release = (out / "include/config/kernel.release").read_text().strip()
             with fresh_dir(dest) as tmp:
