@@ -382,11 +382,11 @@ def quiet(doc):
             if s["who"] == "all":
                 seen.add((where, run["variant"], s["what"], s["window"]))
                 continue
-            key = (where, run["variant"], s["what"], s["window"], s["kind"],
-                   f"{s['who']} {s['cause']}")
+            key = (where, run["variant"], s["what"], s["window"], s["who"],
+                   f"{s['kind']} {s['cause']}")
             n[key] = n.get(key, 0) + int(s["n"])
             rows.setdefault(where)
-            if s["who"] == "cause":
+            if s["kind"] == "cause":
                 causes.setdefault((where, s["window"]), {})[s["cause"]] = None
     whats, kinds, sides = ("one", "list"), ("idle", "user"), ("base", "patched")
 
@@ -397,7 +397,7 @@ def quiet(doc):
             return "-"
         return f"{x / m:.1f}" if x else "0"
 
-    out = [f"{doc['title']} ({_kind(doc)})"]
+    out = [f"{doc['title']} (times each)"]
     for where in rows:
         out += ["", f"{where:<31}" + "".join(f"{x:>24}" for x in (
             "one CPU", "4 CPUs")),

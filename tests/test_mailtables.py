@@ -205,10 +205,10 @@ def test_survivors_have_all_ways_side_by_side():
 
 def test_quiet_has_means_of_both_kernels_by_window_and_cause():
     def stats(n):
-        return [{"what": w, "window": win, "who": who, "kind": "idle",
+        return [{"what": w, "window": win, "who": "idle", "kind": kind,
                  "cause": c, "n": str(n)}
                 for w in ("one", "list") for win in ("dying", "request")
-                for who, c in (("count", "irq"), ("cause", "ipi:f"))] + [
+                for kind, c in (("count", "irq"), ("cause", "ipi:f"))] + [
             {"what": w, "who": "operations", "n": "5"}
             for w in ("one", "list")] + [
             {"what": w, "window": win, "who": "all", "kind": "windows",
