@@ -371,50 +371,59 @@ def survivors(doc):
 
 def quiet(doc):
     """How often CPUs that stay were disturbed while others went offline, and by
-    what: means over the operations of a boot, without the first."""
-    n, ops, rows, causes, seen = {}, {}, {}, {}, set()
+    what: means over the operations of a boot, without the first. And the worst
+    latency of real-time tasks meanwhile, in microseconds."""
+    n, ops, gaps, machines, causes, seen = {}, {}, {}, {}, {}, set()
     for run in doc["runs"]:
         where = run["machine"]
+        machines.setdefault(where)
         for s in run["stats"]:
+            at = (where, s["what"], f"{run['variant']} {s['how']}")
             if s["who"] == "operations":
-                ops[where, run["variant"], s["what"]] = int(s["n"])
-                continue
-            if s["who"] == "all":
-                seen.add((where, run["variant"], s["what"], s["window"]))
-                continue
-            key = (where, run["variant"], s["what"], s["window"], s["who"],
-                   f"{s['kind']} {s['cause']}")
-            n[key] = n.get(key, 0) + int(s["n"])
-            rows.setdefault(where)
-            if s["kind"] == "cause":
-                causes.setdefault((where, s["window"]), {})[s["cause"]] = None
-    whats, kinds, sides = ("one", "list"), ("idle", "user"), ("base", "patched")
+                ops[at] = int(s["n"])
+            elif s["who"] == "gap":
+                gaps[at] = s["n"]
+            elif s["who"] == "all":
+                seen.add((*at, s["window"]))
+            else:
+                key = (*at, s["window"], s["who"], s["kind"], s["cause"])
+                n[key] = n.get(key, 0) + int(s["n"])    # of each operation
+                if s["kind"] == "cause":
+                    causes.setdefault((*at[:2], s["window"]), set()).add(s["cause"])
+    ways = {"base now": "base", "base expedited": "exp.", "patched now": "patched"}
 
-    def mean(where, v, what, window, kind, name):
-        m = ops.get((where, v, what))
-        x = n.get((where, v, what, window, kind, name), 0)
-        if not m or (where, v, what, window) not in seen:
-            return "-"
-        return f"{x / m:.1f}" if x else "0"
+    def row(label, cell):
+        return f"  {label:<29.29}" + "".join(
+            f"{cell(way, kind):>8}" for kind in ("idle", "user") for way in ways)
 
     out = [f"{doc['title']} (times each)"]
-    for where in rows:
-        out += ["", f"{where:<31}" + "".join(f"{x:>24}" for x in (
-            "one CPU", "4 CPUs")),
-            f"{'':<31}" + f"{'idle':>12}{'user':>12}" * 2,
-            f"{'':<31}" + f"{'base':>6}{'now':>6}" * 4]
-        for window, title in (("dying", "while CPUs die"),
-                              ("request", "in the whole request")):
-            out.append(title)
-            names = [("interrupts", "count irq"), ("ends of idle", "count woken"),
-                     ("interrupts of timers", "count timer")]
-            if window in [w for x, w in causes if x == where]:
-                names += [(c, f"cause {c}")
-                          for c in sorted(causes[where, window])]
-            for label, name in names:
-                out.append(f"  {label:<29.29}" + "".join(
-                    f"{mean(where, v, what, window, kind, name):>6}"
-                    for what in whats for kind in kinds for v in sides))
+    for where in machines:
+        for what, title in (("one", "one CPU"), ("list", "4 CPUs")):
+            out += ["", f"{where + ', ' + title:<31}{'idle':>24}{'user':>24}",
+                    f"{'':<31}" + "".join(f"{w:>8}" for w in ways.values()) * 2]
+            for window, of in (("dying", "while CPUs die"),
+                               ("request", "in the whole request")):
+                out.append(of)
+                for kind, cause, label in [
+                        ("count", "irq", "interrupts"),
+                        ("count", "woken", "ends of idle"),
+                        ("count", "timer", "interrupts of timers"),
+                        *(("cause", c, c) for c in
+                          sorted(causes.get((where, what, window), ())))]:
+                    def mean(way, who):
+                        at = (where, what, way)
+                        if at not in ops or (*at, window) not in seen:
+                            return "-"
+                        x = n.get((*at, window, who, kind, cause), 0)
+                        return f"{x / ops[at]:.1f}" if x else "0"
+                    out.append(row(label, mean))
+    out += ["", f"{'The worst of cyclictest (us)':<31}"
+            + "".join(f"{w:>8}" for w in ways.values())]
+    for where in machines:
+        for what, title in (("none", "nothing happens"), ("one", "one CPU"),
+                            ("list", "4 CPUs")):
+            out.append(f"  {where + ', ' + title:<29}" + "".join(
+                f"{gaps.get((where, what, way), '-'):>8}" for way in ways))
     return "\n".join(out) + "\n"
 
 

@@ -22,7 +22,7 @@ OPS = ("SMT off", "SMT on")
 
 REBUILD = "partition_sched_domains"
 
-SIZES = (32, 64, 128, 256)      # of slices, to compare
+SIZES = (16, 32, 64, 128, 256)  #  of slices, to compare
 
 # row -> functions; parks are what stands for the steps of a single CPU
 COUNTS = {**{c: bench.COUNTS[c] for c in ("GP", "GP exp", "stops", "rebuilds",

@@ -203,26 +203,34 @@ def test_survivors_have_all_ways_side_by_side():
     assert lines[-2].split() == ["0", *3 * ["0", "1"]]
 
 
-def test_quiet_has_means_of_both_kernels_by_window_and_cause():
-    def stats(n):
-        return [{"what": w, "window": win, "who": "idle", "kind": kind,
-                 "cause": c, "n": str(n)}
+def test_quiet_has_means_of_all_ways_by_window_and_cause():
+    def stats(n, how):
+        return [{"what": w, "how": how, "window": win, "who": "idle", "kind": kind,
+                 "cause": c, "n": str(1 if how == "now" else n)}
                 for w in ("one", "list") for win in ("dying", "request")
-                for kind, c in (("count", "irq"), ("cause", "ipi:f"))] + [
-            {"what": w, "who": "operations", "n": "5"}
-            for w in ("one", "list")] + [
-            {"what": w, "window": win, "who": "all", "kind": "windows",
-             "cause": "-", "n": "5"} for w in ("one", "list")
+                for kind, c in (("count", "irq"), ("cause", "ipi:f"))
+                for _ in range(n if how == "now" else 1)] + [
+            {"what": w, "how": how, "who": who, "n": "5"}
+            for w in ("one", "list") for who in ("operations", "gap")] + [
+            {"what": w, "how": how, "window": win, "who": "all",
+             "kind": "windows", "cause": "-", "n": "5"} for w in ("one", "list")
             for win in ("dying", "request") if n == 1 or win == "request"]
     doc = {"title": "T", "report": "quiet", "clock": "virtual (icount)",
-           "runs": [{"machine": "q35-16", "variant": v, "stats": stats(n)}
-                    for v, n in (("base", 10), ("patched", 1))]}
+           "runs": [{"machine": "q35", "variant": v, "stats": stats(n, how)}
+                    for v, how, n in (("base", "now", 10), ("patched", "now", 1),
+                                      ("base", "expedited", 20))]}
     lines = bench.table(doc).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["ipi:f", *2 * ["2.0", "0.2", "0", "0"]]
-    assert lines[-3].split() == ["ends", "of", "idle", *8 * ["0"]]
+    i = lines.index("in the whole request")
+    assert [x.split() for x in lines[i + 1:i + 5]] == [
+        ["interrupts", "2.0", "4.0", "0.2", "0", "0", "0"],
+        ["ends", "of", "idle", *6 * ["0"]],
+        ["interrupts", "of", "timers", *6 * ["0"]],
+        ["ipi:f", "2.0", "4.0", "0.2", "0", "0", "0"]]
     # the unpatched kernel is said to have no 'dying'
-    assert lines[6].split() == ["interrupts", *2 * ["-", "0.2", "-", "0"]]
+    assert lines[i - 4].split() == ["interrupts", "-", "-", "0.2", "-", "-", "0"]
+    assert lines[-2].split() == ["q35,", "one", "CPU", "5", "5", "5"]
+    assert lines[-3].split()[-3:] == 3 * ["-"]
 
 
 def test_boot_time_has_all_ways_side_by_side():
