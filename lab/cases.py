@@ -139,6 +139,7 @@ def _counts(m):
     """The calls (judge.COUNTED) for taking all threads but one of each core of
     a machine offline and online, without SMT all CPUs but one."""
     freq = node = up = 0
+    cut, ups = judge.cuts(m)
     if m.threads == 1 and m.nodes > 1:
         node = 1            # a node that had no CPUs; one that loses its
                             # last shares the grace period of the CPUs
@@ -148,7 +149,8 @@ def _counts(m):
         # the MTRRs, of 16 CPUs in a stop
         up = math.ceil((m.cpus - m.cpus // m.threads or m.cpus - 1) / 16)
     # when they leave the scheduler, and when those of a slice have retired
-    return {"off": (0, 2 + freq, 0, 1), "on": (0, node + freq, up, 1)}
+    return {"off": (0, 1 + cut * (1 + freq), 0, 1),
+            "on": (0, node + cut * freq, up, ups)}
 
 
 def matrix():

@@ -62,7 +62,7 @@ FOREIGN = (
         "NR_CPUS=32"), (), "arch/riscv/boot/Image",
         ("qemu-system-riscv64", "-M", "virt", "-smp", "32"), "ttyS0",
         lab="lab.count", limits=(
-            {"synchronize_rcu_normal": 0, "synchronize_rcu_expedited": 2,
+            {"synchronize_rcu_normal": 0, "synchronize_rcu_expedited": 3,
              "stop_machine_cpuslocked": 0, "build_sched_domains": 1},
             {"stop_machine_cpuslocked": 0, "build_sched_domains": 1})),
     Foreign(portability.Config(

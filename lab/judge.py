@@ -8,7 +8,7 @@ import gzip
 import re
 import time
 
-from . import bench, ktap
+from . import bench, ktap, scale
 from .common import LabError, say
 
 # tests that may skip inside the lab's guests: (machine, name, reason)
@@ -74,6 +74,15 @@ def selftests(m, r):
     return list(ktaps(m.name(), r, "kselftest"))
 
 
+def cuts(m):
+    """The slices of a request for all threads but one of each core, or for all
+    CPUs but one without SMT; and the activations on the way up."""
+    gone = m.cpus - m.cpus // m.threads or m.cpus - 1
+    cut = scale.slices(gone, scale.taken(scale.slice_size(),
+                                         m.threads - 1 or 1))
+    return cut, scale.activations(cut)
+
+
 def boot(m, r):
     """Of the jobs selftests and smt."""
     out, bad = [*ktaps(m.name(), r, "kselftest", "kunit")], []
@@ -89,17 +98,18 @@ def boot(m, r):
     def calls(c, *names):
         return sum(int(c.get(n, 0)) for n in names)
     rebuilds = [calls(c, "build_sched_domains") for c in (off, on)]
-    out.append(("one domain rebuild for all CPUs going down, one for all "
-                "coming up", rebuilds == [1, 1], rebuilds))
+    cut, ups = cuts(m)
+    out.append((f"one domain rebuild for all CPUs going down, {ups} for all "
+                "coming up", rebuilds == [1, ups], rebuilds))
     stops = [calls(c, "stop_machine_cpuslocked",
                    "stop_machine_from_inactive_cpu") for c in (off, on)]
     out.append(("SMT off does not stop the machine, SMT on at most once",
                 stops[0] == 0 and stops[1] <= 1, stops))
     gps = [(calls(c, "synchronize_rcu_normal"),
             calls(c, "synchronize_rcu_expedited")) for c in (off, on)]
-    # when they leave the scheduler, and when they can't be chosen any more; all
-    # machines here are of one slice
-    want = 3 if m.freq else 2
+    # when they leave the scheduler, and when those of a slice can't be chosen any
+    # more; before that for cpufreq
+    want = 1 + cut * (2 if m.freq else 1)
     out.append((f"SMT off waits for {want} expedited grace periods, SMT on "
                 "for none", gps == [(0, want), (0, 0)], gps))
     handler = {op: int(c.get("cpuidle_uninstall_idle_handler", 0))

@@ -7,6 +7,7 @@ kernel pays for a slice or an activation is fitted to S or A, the numbers of
 them."""
 
 import json
+import math
 import re
 import statistics
 import tomllib
@@ -22,7 +23,7 @@ OPS = ("SMT off", "SMT on")
 
 REBUILD = "partition_sched_domains"
 
-SIZES = (16, 32, 64, 128, 256)  #  of slices, to compare
+SIZES = (16, 32, 64, 128, 256)  # of slices, at most, to compare
 
 # row -> functions; parks are what stands for the steps of a single CPU
 COUNTS = {**{c: bench.COUNTS[c] for c in ("GP", "GP exp", "stops", "rebuilds",
@@ -43,10 +44,16 @@ def slice_size():
     return int(m[1])
 
 
+def taken(size, core):
+    """How many CPUs a slice of at most 'size' takes where 'core' threads of each
+    core go or come: cpuhp_next_slice() cuts no core if it can be helped. (The
+    mean, where a slice is smaller than that.)"""
+    return size // core * core or core / -(-core // size)
+
+
 def slices(n, size):
-    """The slices of n CPUs; the kernel cuts no core if it can be helped, which
-    makes no more of them where the size is a multiple of the threads."""
-    return -(-n // size)
+    """The slices of n CPUs where each takes that many."""
+    return math.ceil(n / size)
 
 
 def activations(cut):
@@ -89,7 +96,8 @@ def load(path):
 
 
 def measured(doc):
-    """{(machine, op, treatment): {T: (N, {row: count})}}"""
+    """{(machine, op, treatment): {T: (N, {row: count}, threads of each core that
+    go or come)}}"""
     out = {}
     for run in doc["runs"]:
         t = run["cpus"]
@@ -98,7 +106,7 @@ def measured(doc):
                 key = (run["machine"], c["op"], c["treatment"])
                 out.setdefault(key, {})[t] = (t - t // run["threads"], {
                     row: sum(c["calls"].get(f, 0) for f in functions)
-                    for row, functions in COUNTS.items()})
+                    for row, functions in COUNTS.items()}, run["threads"] - 1)
     return out
 
 
@@ -147,11 +155,13 @@ def fit(doc, size):
             raise LabError(f"{RESULTS.name} has {len(sizes)} size(s) of "
                            f"{', '.join(key)}, a fit and its check take "
                            f"three; {AGAIN}")
-        n, want = sizes[largest]
+        n, want, _ = sizes[largest]
+        number_at = lambda of, t: number(of, sizes[t][0],
+                                         taken(size, sizes[t][2]))
         rows = out[key] = {}
         for row in COUNTS:
             of = paid_for(row, *key[1:])
-            x = [number(of, sizes[t][0], size) for t in small]
+            x = [number_at(of, t) for t in small]
             y = [sizes[t][1][row] for t in small]
             if len(set(x)) > 1:
                 b, a = statistics.linear_regression(x, y)
@@ -161,7 +171,7 @@ def fit(doc, size):
                 b, a = statistics.mean(y) / x[0], 0
             a, b = round(a, 6), round(b, 6)
             rows[row] = {"a": a, "b": b, "of": of,
-                         "predicted": a + b * number(of, n, size),
+                         "predicted": a + b * number_at(of, largest),
                          "measured": want[row]}
     return out
 
@@ -277,6 +287,7 @@ def model(doc, hw, size, cpu, domains):
             like[op, t] = fits["pseries", op, t]
     p10 = hw["power10"]
     n = p10["cpus"] - p10["cpus"] // p10["threads"]
+    of_core = p10["threads"] - 1
     base = at(like["SMT off", "base"], n, size)
     unit = unit_costs(hw, base)
     bare, gps = p10["off_v6_0_reverted_s"], base["GP"]
@@ -284,11 +295,13 @@ def model(doc, hw, size, cpu, domains):
             "sizes": {k: sorted(v) for k, v in measured(doc).items()},
             "cpus": p10["cpus"], "threads": p10["threads"], "n": n,
             "unit": unit, "bare": bare, "size": size,
+            "slice": taken(size, of_core),
             "total": p10["off_v6_0_s"],
             "hour": the_hour(hw, unit, base, n),
             "expedited": (bare - gps * unit["GP"][1],
                           bare - gps * unit["GP"][0]),
-            "patched": {k: estimate(unit, like["SMT off", "patched"], n, k)
+            "patched": {k: estimate(unit, like["SMT off", "patched"], n,
+                                    taken(k, of_core))
                         for k in sorted({size, *SIZES, n})},
             "alone": alone(unit, one_cpu(cpu), n, cheaper(domains)[1]),
             "cheaper": cheaper(domains),
@@ -354,12 +367,12 @@ def scale_text(m):
     """What it means for 1920 CPUs."""
     n, unit, size = m["n"], m["unit"], m["size"]
     p = m["patched"]
-    out = ["", f"{m['cpus']} CPUs, SMT{m['threads']}, {n} go or come: counts "
-           f"as of pseries, patched in {p[size]['slices']} slices", "",
+    out = ["", f"{m['cpus']} CPUs, SMT{m['threads']}, {n} go or come, patched "
+           f"in {p[size]['slices']} slices of {m['slice']}: counts", "",
            line("", [f"{op}:" for op in OPS], 33),
            line("", [f"{t:<11}" for t in bench.TREATMENTS] * 2, 11)]
     for row in COUNTS:
-        counts = [at(m["like"][op, t], n, size)
+        counts = [at(m["like"][op, t], n, m["slice"])
                   for op in OPS for t in bench.TREATMENTS]
         out.append(line(row, [f"{c[row]:.0f}" for c in counts], 11))
     out.append("Patched, off: one rebuild more if a CPU has to stay.")
@@ -388,7 +401,7 @@ def scale_text(m):
     for name, what in (
             ("base (measured)", human(m["bare"])),
             ("base, rcu_expedited", between(m["expedited"])),
-            (f"patched, {p[size]['slices']} slices of {size}",
+            (f"patched, {p[size]['slices']} slices of {m['slice']}",
              between(p[size]["seconds"])),
             ("patched, and a CPU has to stay", between(p[size]["stay"])),
             (f"patched, {n} writes of one CPU each",

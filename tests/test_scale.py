@@ -16,7 +16,7 @@ HW = tomllib.loads(scale.HARDWARE.read_text())
 def calls(treatment, way, n):
     """What the kernels of the lab do on pseries."""
     if treatment == "patched":
-        cut = scale.slices(n, SIZE)
+        cut = scale.slices(n, scale.taken(SIZE, 7))
         return {"synchronize_rcu_expedited": (1 + cut) * (way == "off"),
                 "stop_machine_cpuslocked": 0,
                 "build_sched_domains": 1 if way == "off" else
@@ -119,6 +119,10 @@ def test_formula():
 
 def test_slices_and_activations_follow_the_rule_of_the_kernel():
     assert [scale.slices(n, 32) for n in (1, 32, 33, 1680)] == [1, 1, 2, 53]
+    # whole cores, of which 7 threads go; or a core in as many slices as it takes
+    assert [scale.taken(x, 7) for x in (16, 32, 8, 7)] == [14, 28, 7, 7]
+    assert [scale.slices(70, scale.taken(x, 7)) for x in (6, 3, 1)] == [20, 30, 70]
+    assert scale.taken(16, 1) == 16
     for cut in range(1, 70):
         waits = active = times = 0
         for left in range(cut)[::-1]:
@@ -135,9 +139,9 @@ def test_what_a_record_says_of_the_largest_machine(sizes):
     for rows in m["fits"].values():
         assert all(x["predicted"] == pytest.approx(x["measured"])
                    for x in rows.values())
-    off, on = (scale.at(m["like"][op, "patched"], 1680, SIZE)
+    off, on = (scale.at(m["like"][op, "patched"], 1680, m["slice"])
                for op in scale.OPS)
-    assert (off["GP exp"], off["stops"], off["rebuilds"]) == (54, 0, 1)
+    assert (off["GP exp"], off["stops"], off["rebuilds"]) == (61, 0, 1)
     assert (on["GP exp"], on["stops"], on["rebuilds"]) == (0, 0, 7)
 
 
@@ -175,7 +179,7 @@ def test_the_hour_adds_up():
 
 def test_larger_slices_hold_longer_and_take_less_in_all():
     p = list(model(doc())["patched"].values())
-    assert [x["slices"] for x in p] == [53, 27, 14, 7, 1]
+    assert [x["slices"] for x in p] == [120, 60, 27, 14, 7, 1]
     for a, b in zip(p, p[1:]):
         assert b["seconds"][1] < a["seconds"][1]
         for i in 0, 1:

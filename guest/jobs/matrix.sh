@@ -135,12 +135,13 @@ pin_to() {
 # It has those that can't be pinned.
 one_move() {
 	local zero one both f=ics_rtas_set_affinity
-	local batch=/sys/module/cpuhp/parameters/batch
+	local batch=/sys/module/cpuhp/parameters/batch was
 
+	was=$(cat $batch)
 	echo 1 > $batch && pin_to 0 && one=$(calls $f 1) && pin_to 0 &&
 		zero=$(calls $f 0) && pin_to 0 && both=$(calls $f 0-1)
 	local status=$?
-	echo 32 > $batch
+	echo $was > $batch
 	echo "$zero move from CPU 0, $one from CPU 1, $both together"
 	[ $status = 0 ] && [ "$zero" -gt 0 ] && [ "$both" -le $((zero + one)) ]
 }
@@ -149,7 +150,7 @@ one_move() {
 # those of the first slice. Those of a CPU that idles are the IPI's.
 with_their_cpu() {
 	local last=$((CPUS - 1)) i n=0 first moves status
-	local batch=/sys/module/cpuhp/parameters/batch
+	local batch=/sys/module/cpuhp/parameters/batch was
 
 	pin_to $last
 	pin_to 0-$last
@@ -158,6 +159,7 @@ with_their_cpu() {
 	done
 	[ $n -gt 0 ] || { echo "no interrupt on CPU $last"; return 1; }
 
+	was=$(cat $batch)
 	echo 1 > $batch
 	echo > $T/trace
 	echo "p:move xive_spapr_configure_irq+0x20" > $T/kprobe_events &&
@@ -171,7 +173,7 @@ with_their_cpu() {
 	echo 0 > $T/events/cpuhp/cpuhp_retired/enable
 	echo 0 > $T/events/kprobes/move/enable
 	echo > $T/kprobe_events
-	echo 32 > $batch
+	echo $was > $batch
 	echo "$n on CPU $last; $first move with CPU 1, $moves with CPU $last"
 	[ $status = 0 ] && [ $moves -ge $n ]
 }
