@@ -71,6 +71,8 @@ def paid_for(row, op, treatment):
         return "S"
     if treatment == "patched" and row == "rebuilds" and op == "SMT on":
         return "A"
+    if treatment == "patched" and row == "stops" and op == "SMT on":
+        return "S"          # x86: the MTRRs, of 16 CPUs in a stop
     return "N"
 
 
@@ -165,7 +167,7 @@ def fit(doc, size):
             y = [sizes[t][1][row] for t in small]
             if len(set(x)) > 1:
                 b, a = statistics.linear_regression(x, y)
-            elif of == "S":         # no size with two slices: one for each
+            elif of == "S" and any(y):      # no size with two slices: one for each
                 b, a = 1, statistics.mean(y) - x[0]
             else:
                 b, a = statistics.mean(y) / x[0], 0
