@@ -147,12 +147,12 @@ lists() {
 	second_half
 	list=$(IFS=,; echo "${cpus[*]}")
 	[ -e $CPU/hotplug/offline ] || { skip lists "not on this kernel"; return 77; }
-	for n in 32 8 256; do
+	for n in 16 8 32 256; do
 		echo $n > /sys/module/cpuhp/parameters/batch
 		timed "half off, slices of $n" - 1 labctl write $CPU/hotplug/offline $list
 		timed "half on, slices of $n" - 1 labctl write $CPU/hotplug/online $list
 	done
-	echo 32 > /sys/module/cpuhp/parameters/batch
+	echo 16 > /sys/module/cpuhp/parameters/batch
 	result "a list: all CPUs" all_online
 }
 

@@ -163,7 +163,7 @@ def test_pages_show_what_is_recorded(monkeypatch):
     """As 'make tables' writes them, but for what is stale, which depends on
     linux/, as does the size of a slice."""
     if not common.LINUX.exists():
-        monkeypatch.setattr(scale, "slice_size", lambda: 32)
+        monkeypatch.setattr(scale, "slice_size", lambda: 16)
     shown = [s for m in (*MODULES, scale) for s in m.shown()]
     plain = lambda text: record.STALE.sub("", text)
     for page, text in record.rendered(shown).items():
