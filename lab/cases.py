@@ -427,14 +427,24 @@ def domains():
     # three hops from the first node to the last
     line = [("-numa", f"dist,src={a},dst={b},val={10 + 5 * abs(a - b)}")
             for a, b in itertools.product(range(4), repeat=2)]
-    for (type_, _, threads), (what, nodes, append, options) in \
-            itertools.product([BOOTS[a] for a in MAIN], (
-                ("two nodes", 2, "", ()),
-                ("four nodes in a line", 4, "", sum(line, ())),
-                ("isolcpus", 2, "isolcpus=domain,3,8-9", ()))):
+    # one that has memory only
+    bare = ("-m", "2560M", "-object", "memory-backend-ram,id=mem2,size=512M",
+            "-numa", "node,nodeid=2,memdev=mem2")
+    isolated = "isolcpus=domain,3,8-9"
+    clusters = {"clusters": 2}
+    for type_, threads, what, nodes, append, options, more in (
+            *((*BOOTS[a][::2], *x) for a, x in itertools.product(MAIN, (
+                ("two nodes", 2, "", (), {}),
+                ("four nodes in a line", 4, "", sum(line, ()), {}),
+                ("isolcpus", 2, isolated, (), {}),
+                ("a node without CPUs", 2, "", bare, {})))),
+            ("virt", 2, "clusters", 2, "", (), clusters),
+            ("virt", 2, "clusters, isolcpus", 2, isolated, (), clusters),
+            ("virt", 1, "two capacities", 2, "", (),
+             {**clusters, "capacity": 446})):
         m = vm.Machine(type_, nodes, 16 // threads // nodes, threads, nodes,
                        options=options, append=" ".join(filter(None, [
-                           "sched_verbose log_buf_len=4M", append])))
+                           "sched_verbose log_buf_len=4M", append])), **more)
         ref = {}
         for variant in kernels.VARIANTS:
             yield Case(f"{m.name()} domains, {what}, {variant}", m, "domains",

@@ -72,6 +72,10 @@ class Machine:
     # the kernel is dom0 of Xen, with all but 512 MiB; not in what a record was
     # made of, which is older
     xen: bool = dataclasses.field(default=False, repr=False)
+    clusters: int = dataclasses.field(default=1, repr=False)    # virt: a socket's
+    # virt: capacity-dmips-mhz of the CPUs of the second half, where the others
+    # have 1024
+    capacity: int = dataclasses.field(default=1024, repr=False)
 
     @property
     def arch(self):
@@ -140,6 +144,34 @@ Name (_PPC, 0)"""
                 (tmp / "cpu.asl").write_text(asl)
                 run(["iasl", "-p", tmp / "cpu", tmp / "cpu.asl"])
                 os.replace(tmp / "cpu.aml", path)
+    return path
+
+
+def dtb(m, args):
+    """Path of the device tree of a virt machine, QEMU's arguments args, whose
+    CPUs have m.capacity. Made by QEMU and fdtput on first use; LabError when
+    that fails."""
+    key = hashlib.sha256(repr((m.capacity, args)).encode()).hexdigest()[:16]
+    path = cache_dir() / "acpi" / f"{key}.dtb"
+    with locked("acpi"):
+        if not path.exists():
+            need_packages(m.arch)
+            with fresh_dir(path.parent / f".{key}") as tmp:
+                args = [f"{a},dumpdtb={tmp / 'dtb'}" if b == "-M" else a
+                        for a, b in zip(args, ["", *args])]
+                run(args)
+                # as QEMU names them, by affinity: 16 CPUs share the next level
+                _, nodes = run(["fdtget", "-l", tmp / "dtb", "/cpus"])
+                cpus = [n for n in nodes.split() if n.startswith("cpu@")]
+                cpus.sort(key=lambda n: int(n[4:], 16))
+                if len(cpus) != m.cpus:
+                    raise LabError(f"QEMU's device tree has {len(cpus)} CPUs, "
+                                   f"not {m.cpus}")
+                for i, n in enumerate(cpus):
+                    run(["fdtput", "-t", "i", tmp / "dtb", f"/cpus/{n}",
+                         "capacity-dmips-mhz",
+                         str(m.capacity if i >= m.cpus // 2 else 1024)])
+                os.replace(tmp / "dtb", path)
     return path
 
 
@@ -272,6 +304,9 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
         cores = m.sockets * m.cores + m.spare
         smp = (f"{m.cpus},maxcpus={cores * m.threads},sockets=1,"
                f"cores={cores},threads={m.threads}")
+    if m.clusters > 1:
+        smp = smp.replace(f",cores={m.cores}", f",clusters={m.clusters},"
+                          f"cores={m.cores // m.clusters}")
     mtype = {"q35": "q35,kernel-irqchip=split",
              "virt": "virt,gic-version=3"}.get(m.type, m.type)
     # powernv makes its PCI host bridges only with the defaults
@@ -312,6 +347,9 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
                 node = c * m.nodes // (m.sockets * m.cores)
                 args += ["-numa", f"cpu,node-id={node},"
                                   f"core-id={c * m.threads}"]
+
+    if m.capacity != 1024:
+        args += ["-dtb", str(dtb(m, args))]
 
     def disk(i, name, source, props="", ro="off"):
         if isinstance(source, str):
