@@ -65,3 +65,21 @@ def test_old_or_missing_qemu(tmp_path, monkeypatch):
     fake.chmod(0o755)
     with pytest.raises(LabError, match="10 or newer"):
         vm.qemu_version("x86_64")
+
+
+def test_sockets_have_clusters():
+    m = vm.Machine("virt", 2, 4, 1, 2, clusters=2)
+    args = vm.command(m, "k", "r", "l", "j", "res", "q")
+    assert args[args.index("-smp") + 1] == (
+        "8,sockets=2,clusters=2,cores=2,threads=1")
+    assert "-dtb" not in args
+
+
+def test_half_of_the_cpus_have_another_capacity(monkeypatch):
+    asked = []
+    monkeypatch.setattr(vm, "dtb", lambda m, args: asked.append(args) or "tree")
+    m = vm.Machine("virt", 2, 4, 1, 2, capacity=446)
+    args = vm.command(m, "k", "r", "l", "j", "res", "q")
+    assert args[args.index("-dtb") + 1] == "tree"
+    # CPUs and nodes are known by then, disks are of no interest
+    assert "-numa" in asked[0] and "-drive" not in asked[0]
