@@ -77,7 +77,7 @@ def test_sockets_have_clusters():
 
 def test_half_of_the_cpus_have_another_capacity(monkeypatch):
     asked = []
-    monkeypatch.setattr(vm, "dtb", lambda m, args: asked.append(args) or "tree")
+    monkeypatch.setattr(vm, "dtb", lambda m, args: asked.append([*args]) or "tree")
     m = vm.Machine("virt", 2, 4, 1, 2, capacity=446)
     args = vm.command(m, "k", "r", "l", "j", "res", "q")
     assert args[args.index("-dtb") + 1] == "tree"
