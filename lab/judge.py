@@ -210,12 +210,28 @@ def domain_states(log):
     return states
 
 
+def _domains(r):
+    return domain_states(gzip.decompress(
+        r.files.get("domains", gzip.compress(b""))).decode())
+
+
+def other_domains(ref):
+    """A negative control: after one of the operations at least the sched domains
+    are not those of the first case which was given the same dict."""
+    def judge(m, r):
+        got, want = _domains(r), _reference(ref, "", None, False)
+        bad = [n for n, (a, b) in enumerate(zip(got, want or [])) if a != b]
+        return [("a stale group is seen", bool(bad) and bad[0] > 0,
+                 NO_REFERENCE if want is None else
+                 f"{len(bad)} of {len(got) - 1} operations")]
+    return judge
+
+
 def same_domains(ref, first=True):
     """Compares the sched domains after each operation with those of the first
     case which was given the same dict."""
     def judge(m, r):
-        got = domain_states(gzip.decompress(
-            r.files.get("domains", gzip.compress(b""))).decode())
+        got = _domains(r)
         want = _reference(ref, "", got, first)
         detail = NO_REFERENCE if want is None else \
             "" if got else "nothing was logged"

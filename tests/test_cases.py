@@ -405,6 +405,24 @@ root domain span: {last}
     assert not compare(log(ok, "MC"), log(ok, "MC").replace("0:{ span=0 }", ""))
 
 
+def test_a_stale_group_has_to_be_seen():
+    def told(*texts):
+        ref = {}
+        for judges, text in zip((judge.same_domains(ref), judge.other_domains(ref)),
+                                texts):
+            r = result()
+            r.files = {"domains": gzip.compress(text.encode())}
+            out = [ok for _, ok, _ in judges(None, r)]
+        return out == [True]
+    boot, one, other = "== 0-1 boot\n", "/x:1\n== 0 cpu1 0\n", "/x:2\n== 0 cpu1 0\n"
+    assert told(boot + one, boot + other)
+    assert not told(boot + one, boot + one) and not told(boot + one, "")
+    # as booted it is not there yet
+    assert not told(boot, "/x:1\n" + boot)
+    r = result()
+    assert not judge.other_domains({})(None, r)[0][1]
+
+
 def test_sysfs_is_compared():
     compare = judge.same({})
 
