@@ -64,7 +64,7 @@ FOREIGN = (
         lab="lab.count", limits=(
             {"synchronize_rcu_normal": 0, "synchronize_rcu_expedited": 3,
              "stop_machine_cpuslocked": 0, "build_sched_domains": 1},
-            {"stop_machine_cpuslocked": 0, "build_sched_domains": 1})),
+            {"stop_machine_cpuslocked": 0, "build_sched_domains": 2})),
     Foreign(portability.Config(
         "ppc64be-small", "powerpc", "allnoconfig", SMALL + " PPC64=y "
         "PPC_BOOK3S_64=y CPU_BIG_ENDIAN=y PPC_PSERIES=y NR_CPUS=16 "
