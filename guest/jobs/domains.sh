@@ -5,9 +5,10 @@
 # the root domain's span; and what debugfs has: flags, weights and limits. lab/judge.py
 # compares that of two kernels which were given the same SEED. KINDS: 5 is without
 # partitions, which have a WARNING of 7.3 in them with isolcpus=
-# (update_parent_effective_cpumask()).
+# (update_parent_effective_cpumask()). AGAIN=1: after each list CPU 0 goes and comes: all
+# domains are built once more.
 . /lab/prelude.sh
-N=${N-100} SEED=${SEED-1} KINDS=${KINDS-7}
+N=${N-100} SEED=${SEED-1} KINDS=${KINDS-7} AGAIN=${AGAIN-0}
 grep -qw sched_verbose /proc/cmdline || die "boot it with APPEND=sched_verbose"
 D=/sys/kernel/debug/sched/domains
 C=/sys/fs/cgroup
@@ -68,6 +69,12 @@ random_operation() {
 	6)	what="no partition"
 		echo member > $C/part/cpuset.cpus.partition ;;
 	esac 2> /dev/null
+	if [ $AGAIN = 1 ] && [[ $what == o* ]]; then
+		# not where no other CPU is online, or in no partition
+		for b in 0 1; do
+			echo $b > $CPU/cpu0/online
+		done 2> /dev/null
+	fi
 	what+=" $(cat $C/part/cpuset.cpus.partition)"
 }
 
