@@ -446,17 +446,16 @@ def in_short(doc):
     lines = [
         [f"SMT off on pseries, {cpus['pseries']} CPUs (QEMU, virtual ms)",
          "7.3", "7.3 + rcu_expedited", "patched"], ["---"] * 4,
-        ["grace periods waited for", *waited],
-        ["`stop_machine()` / rebuilds of the sched domains",
-         *counts(off, "stops", "rebuilds")],
-        ["time: off / on again", *times(off, on)],
-        ["the same CPU by CPU (`ppc64_cpu` before 1.3.13)",
+        ["grace periods / `stop_machine()` / rebuilds of the sched domains",
+         *(" / ".join(x) for x in zip(waited, counts(off, "stops", "rebuilds")))],
+        ["off / on by a write to `smt/control`", *times(off, on)],
+        ["by `ppc64_cpu` 1.3.13 (Debian 13), which writes there",
+         *times("new ppc64_cpu off", "new ppc64_cpu on")],
+        ["by `ppc64_cpu` 1.3.10 (Debian 12), CPU by CPU",
          *times("ppc64_cpu --smt=off", "ppc64_cpu --smt=on")],
-        [f"x86-64, {cpus['q35']} CPUs: `stop_machine()` / rebuilds",
-         *counts(off, "stops", "rebuilds", mach="q35")],
-        [f"x86-64, {cpus['q35']} CPUs: off / on again",
+        [f"x86-64, {cpus['q35']} CPUs, by a write to `smt/control`",
          *times(off, on, mach="q35")],
-        ["16 of them by `chcpu -d` / `-e` (util-linux 2.38)",
+        ["16 of them by `chcpu -d` / `-e` (util-linux 2.38, Debian 12)",
          *times("chcpu -d 16-31", "chcpu -e 16-31", mach="q35")]]
     return "".join(f"| {' | '.join(x)} |\n" for x in lines)
 

@@ -6,6 +6,7 @@ bench/results/."""
 import dataclasses
 import functools
 import json
+import textwrap
 import time
 
 from . import (boot, cases, foreign, guest, kernels, litmus, portability,
@@ -120,14 +121,18 @@ def _shown(what, now, again):
         out, bad = [f"{'case':<48}{'passed':>7}{'failed':>7}  {'date':<11}"
                     "tree"], []
         for name in now:
+            if len(name) > 47:          # a line of its own, as names are not cut
+                out.append(name)
+            short = name if len(name) <= 47 else ""
             if name not in doc:
-                out.append(f"{name[:47]:<48}{'-':>7}{'-':>7}")
+                out.append(f"{short:<48}{'-':>7}{'-':>7}")
                 continue
             r, star = doc[name], "*" if results[name].stale() else ""
-            out.append(f"{name[:47]:<48}{r['passed']:>7}{len(r['failed']):>7}  "
+            out.append(f"{short:<48}{r['passed']:>7}{len(r['failed']):>7}  "
                        f"{r['stamp']['date'][:10]} {r['stamp']['tree'][:4]}"
                        + star)
-            bad += [f"{name}: {x.splitlines()[0]}"[:80] for x in r["failed"]]
+            bad += [line for x in r["failed"] for line in textwrap.wrap(
+                f"{name}: {x.splitlines()[0]}", 80, subsequent_indent="  ")]
         return record.Shown(list(results.values()), {
             what: record.fenced("\n".join(
                 out + (["", *bad] if bad else [])) + "\n")})

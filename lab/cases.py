@@ -419,6 +419,12 @@ def slices():
                      "a writer of SMT control is killed", "smt-test.sh",
                      "cpulist-test.sh", "request-test.sh", ALL_ON),
                     {"BATCH": 1}, append=p)
+    yield _case("q35", 8, 2, "PREEMPT_RT", "batch",
+                ("a list", "SMT control", "a writer is killed, CPUs come",
+                 "a writer is killed, CPUs go",
+                 "a writer of SMT control is killed", "smt-test.sh",
+                 "cpulist-test.sh", "request-test.sh", ALL_ON),
+                {"BATCH": 1}, limit=3600, profile="rt")
 
 
 def domains():
@@ -456,6 +462,7 @@ def domains():
                              **(again if m.clusters > 1 else {})},
                        limit=3600, variant=variant,
                        judge=judge.same_domains(ref, variant == "base"),
+                       patch="domains-pointers.patch",
                        together=f"{type_} domains, {what}")
         if m.type == "q35" and what == "two nodes":
             yield Case(f"{m.name()} domains, a stale group", m, "domains",
@@ -524,13 +531,18 @@ def retire():
     for type_, t, what, kw in (
             ("q35", 2, "", {}), ("q35", 2, "rcu_normal",
                                  {"append": "rcupdate.rcu_normal=1"}),
+            ("q35", 2, "without NO_HZ", {"append": "nohz=off highres=off"}),
             ("pseries", 4, "", {}), ("pseries", 4, "xics", {"intc": "xics"}),
+            ("pseries", 4, "hash", {"cpu": "power9", "append": "disable_radix"}),
             ("powernv10", 4, "", {})):
         yield _case(type_, 8, t, f"retire {what}".strip(), "retire", plain,
                     accel="mttcg", **kw)
     for type_, t in ("q35", 2), ("pseries", 4):
         yield _case(type_, 8, t, "retire debug", "retire", slow, limit=1800,
                     profile="debug", accel="mttcg")
+    # PREEMPT_RT, with lockdep
+    yield _case("q35", 8, 2, "retire PREEMPT_RT", "retire", slow, limit=1800,
+                profile="rt", accel="mttcg")
     # a debug kernel which complains when cpuhp.retire_skip_gp takes away the
     # grace period; of another complaint "WARNING: " is not expected
     yield dataclasses.replace(_case(
@@ -539,6 +551,31 @@ def retire():
          ALL_ON), limit=1800, profile="debug", accel="mttcg",
         splats=Splats(r"WARNING: .* at cpuhp_retire_check\+|Call Trace:")),
         patch="retire-told.patch")
+
+
+def ends():
+    """The system comes to its end while CPUs are on their way out, in each phase
+    of that. What a delay is, a kernel with CONFIG_DEBUG_CPU_RETIRE knows."""
+    for type_, cpus, t in ("q35", 4, 2), ("pseries", 8, 4):
+        # none of the tests that start with it
+        alone = "initcall_blacklist=rcu_torture_init,lock_torture_init," \
+            "scf_torture_init"
+        given = {"profile": "torture", "limit": 1800}
+        for phase, (end, results, kw) in itertools.product(range(5), (
+                ("kexec", ("the second kernel has all CPUs",),
+                 {"disk": ("next", KERNEL), "append": alone}),
+                ("crash", ("the crash kernel has a dump",),
+                 {"disk": ("next", KERNEL), "append": f"crashkernel=512M {alone}",
+                  "splats": Splats(crash=True)}),
+                ("off", (), {"append": alone}))):
+            yield _case(type_, cpus, t, f"{end} in phase {phase}", "retire-ends",
+                        (f"CPUs stay in phase {phase}", *results),
+                        {"PHASE": phase, "END": end, "CRASH": "nr_cpus=1 "
+                         "reset_devices" if type_ == "q35" else "maxcpus=1"},
+                        **given, **kw)
+    yield _case("q35", 4, 2, "suspend in each phase", "retire-ends",
+                [f"suspended in phase {n}" for n in range(5)],
+                {"END": "suspend"}, append=alone, **given)
 
 
 def scarce():
@@ -673,7 +710,7 @@ QUICK = {"boots": boots, "sysfs": looks, "first": first, "debug": debug}
 FULL = {"selftests": selftests}
 GROUPS = {f.__name__: f for f in (
     matrix, parameters, sysfs, shared, dlpar, node, restarts, migration,
-    slices, sched, domains, cpufreq, late, deferred, retire, scarce, few,
+    slices, sched, domains, cpufreq, late, deferred, retire, ends, scarce, few,
     odd, tracers, xen, leak)}
 
 

@@ -95,7 +95,10 @@ def _column(op, who):
     named = sorted(((f, n) for f, n in op["functions"].items() if f != REST),
                    key=lambda x: (-x[1], x[0]))
     for name, n in named[:ROWS]:
-        lines.append(f"{name[:24]:<25}{n / cpus:>7.0f}{n / total:>6.1%}")
+        if len(name) > 24:              # a line of its own
+            lines.append(name)
+            name = ""
+        lines.append(f"{name:<25}{n / cpus:>7.0f}{n / total:>6.1%}")
     return lines
 
 

@@ -164,6 +164,22 @@ def same(ref, first=True):
     return judge
 
 
+POINTERS = re.compile(r"CPU(\d+) (refers|has \S+): ")
+
+
+def _named(refers, online):
+    """{cpu: [line]}, with "of CPU n" in place of the address of what the CPUs
+    that are online share."""
+    names = {}
+    for c in sorted(online):
+        for line in refers.get(c, []):
+            for where in re.findall(r"=([0-9a-f]{16})\b", line):
+                names.setdefault(where, "=none" if not int(where, 16) else
+                                 f"=of CPU {c}")
+    return {c: [re.sub(r"=([0-9a-f]{16})\b", lambda m: names[m[1]], line)
+                for line in refers.get(c, [])] for c in online}
+
+
 def domain_states(log):
     """[(operation, [line])] of what jobs/domains.sh logged: the sched domains of
     the CPUs that are online after each, and what debugfs says of them.
@@ -175,8 +191,9 @@ def domain_states(log):
     without them: to a quarter of that. The number of a NUMA level counts the
     distances there were when the domain was built, those that came to nothing as
     well; a domain that does not change keeps it when a node goes, so it depends
-    on the order in which CPUs went."""
-    states, domains, root, files = [], {}, {}, []
+    on the order in which CPUs went. With tests/domains-pointers.patch: what a CPU
+    refers to besides, with the first CPU that shares it for an address."""
+    states, domains, root, files, refers = [], {}, {}, [], {}
     cpu, shown = None, False
     for line in log.splitlines():
         if m := re.match(r"CPU(\d+) attaching (NULL )?", line):
@@ -192,6 +209,10 @@ def domain_states(log):
                 domains[cpu].append(re.sub(
                     r"(?: cap=(\d+))? }", lambda m: " cap="
                     f"{round(int(m[1] or 1024) / 256) * 256} }}", line))
+        elif m := POINTERS.match(line):
+            if m[2] == "refers":
+                refers[int(m[1])] = []
+            refers[int(m[1])].append(line)
         elif line.startswith("ERROR"):
             domains.setdefault(cpu, []).append(line)
         elif line.startswith("root domain span: "):
@@ -202,9 +223,12 @@ def domain_states(log):
             _, online, what = line.split(" ", 2)
             numa = {x.removesuffix("name:NUMA") + "level:" for x in files
                     if x.endswith("/name:NUMA")}
+            cpus = sorted(bench.cpulist(online))
+            named = _named(refers, cpus)
             states.append((f"{online} {what}", [
-                text for c in sorted(bench.cpulist(online))
-                for text in (f"CPU{c}", root.get(c, ""), *domains.get(c, []))]
+                text for c in cpus
+                for text in (f"CPU{c}", root.get(c, ""), *domains.get(c, []),
+                             *named[c])]
                 + [x for x in files if x.rstrip("0123456789") not in numa]))
             files = []
     return states
@@ -220,6 +244,9 @@ def other_domains(ref):
     are not those of the first case which was given the same dict."""
     def judge(m, r):
         got, want = _domains(r), _reference(ref, "", None, False)
+        # that one was told more
+        want = want and [(what, [x for x in lines if not POINTERS.match(x)])
+                         for what, lines in want]
         bad = [n for n, (a, b) in enumerate(zip(got, want or [])) if a != b]
         return [("a stale group is seen", bool(bad) and bad[0] > 0,
                  NO_REFERENCE if want is None else
@@ -246,6 +273,9 @@ def same_domains(ref, first=True):
                 break
         if not detail and len(got) != len(want):
             detail = f"{len(got)} operations, not {len(want)}"
+        if not detail and not all(
+                any(POINTERS.match(x) for x in lines) for _, lines in got):
+            detail = "no word of what the CPUs refer to"
         changed = sum(a[1] != b[1] for a, b in zip(got, got[1:]))
         if not detail and len(got) > 1 and not changed:
             detail = "no operation changed them"

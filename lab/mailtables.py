@@ -393,7 +393,9 @@ def quiet(doc):
     ways = {"base now": "base", "base expedited": "exp.", "patched now": "patched"}
 
     def row(label, cell):
-        return f"  {label:<29.29}" + "".join(
+        # a long name has a line of its own
+        name = f"  {label:<29}" if len(label) <= 29 else f"  {label}\n{'':<31}"
+        return name + "".join(
             f"{cell(way, kind):>8}" for kind in ("idle", "user") for way in ways)
 
     out = [f"{doc['title']} (times each)"]

@@ -330,7 +330,7 @@ def test_times_are_compared():
 def test_nothing_passes_without_what_it_is_compared_with():
     r = result(sample=[{"op": op, "ns": "9"} for op in ("off", "on")])
     r.files = dict.fromkeys(("boot", "again"), b"thread_siblings_list:0\n") | {
-        "domains": gzip.compress(b"== 0 boot\n")}
+        "domains": gzip.compress(b"CPU0 refers: llc=0\n== 0 boot\n")}
     for compare in judge.same, judge.as_fast, judge.same_domains:
         ref = {}
         assert not any(ok for _, ok, _ in compare(ref, False)(None, r))
@@ -358,7 +358,8 @@ def test_it(case):
 
 
 def test_sched_domains_are_compared():
-    def log(groups, level="NUMA", last="0-1", extra=""):
+    def log(groups, level="NUMA", last="0-1", extra="",
+            at="ffff000000000001", at1="ffff000000000001"):
         return f"""CPU0 attaching NULL sched-domain.
 CPU0 attaching sched-domain(s):
  domain-0: span=0-1 level={level}
@@ -366,6 +367,9 @@ CPU0 attaching sched-domain(s):
 CPU1 attaching sched-domain(s):
  domain-0: span=0-1 level={level}
 {extra}  groups: {groups}
+CPU0 refers: llc=0-1 shared={at} balance=0000000000000000
+CPU0 has {level}: weight=2 shared={at} groups: 1/1/0/0/0
+CPU1 refers: llc=0-1 shared={at1} balance=0000000000000000
 root domain span: {last}
 /sys/kernel/debug/sched/domains/cpu0/domain0/imbalance_pct:110
 /sys/kernel/debug/sched/domains/cpu0/domain0/level:2
@@ -388,6 +392,14 @@ root domain span: {last}
     assert not compare(log(ok), log("1:{ span=1 cap=2048 }, 0:{ span=0 }"))
     assert compare(log(ok), log("1:{ span=1 cap=1023 }, 0:{ span=0 }"))
     assert not compare(log(ok), log(ok, last="0"))
+    # where it is does not matter, who shares it does
+    moved = "ffff000000000002"
+    assert compare(log(ok), log(ok, at=moved, at1=moved))
+    assert not compare(log(ok), log(ok, at1=moved))
+    assert not compare(log(ok), log(ok, at="0" * 16))
+    assert not compare(log(ok), log(ok).replace("llc=0-1", "llc=0"))
+    assert not compare(*["".join(x for x in log(ok).splitlines(True)
+                                 if " refers" not in x and " has" not in x)] * 2)
     assert not compare(log(ok), log(ok).replace("110", "117"))
     assert compare(log(ok), log(ok).replace("level:2", "level:4"))
     assert not compare(log(ok, "PKG"), log(ok, "PKG").replace("level:2", "level:4"))
@@ -416,6 +428,10 @@ def test_a_stale_group_has_to_be_seen():
         return out == [True]
     boot, one, other = "== 0-1 boot\n", "/x:1\n== 0 cpu1 0\n", "/x:2\n== 0 cpu1 0\n"
     assert told(boot + one, boot + other)
+    # the kernel without the group tells more than that with it
+    more = "CPU0 refers: llc=0\n"
+    assert told(more + boot + one, boot + other)
+    assert not told(more + boot + one, boot + one)
     assert not told(boot + one, boot + one) and not told(boot + one, "")
     # as booted it is not there yet
     assert not told(boot, "/x:1\n" + boot)

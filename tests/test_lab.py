@@ -112,12 +112,15 @@ def test_the_table_in_short_has_counts_and_times():
                                    "chcpu -d 16-31", "chcpu -e 16-31")),
                           ("pseries", ("smt/control off", "smt/control on",
                                        "ppc64_cpu --smt=off",
-                                       "ppc64_cpu --smt=on")))]}
+                                       "ppc64_cpu --smt=on",
+                                       "new ppc64_cpu off",
+                                       "new ppc64_cpu on")))]}
     rows = [[c.strip() for c in x.split("|")[1:-1]]
             for x in bench.in_short(doc).splitlines()]
-    assert all(len(r) == 4 for r in rows) and len(rows) == 9
-    assert rows[2][1:] == ["7 normal", "7 expedited", "7 expedited"]
-    assert rows[3][1:] == ["3 / 4"] * 3 and rows[4][1:] == ["2.0 / 2.0"] * 3
+    assert all(len(r) == 4 for r in rows) and len(rows) == 8
+    assert rows[2][1:] == [f"7 {w} / 3 / 4" for w in
+                           ("normal", "expedited", "expedited")]
+    assert all(r[1:] == ["2.0 / 2.0"] * 3 for r in rows[3:])
 
 
 def test_only_what_defines_a_scenario_counts(monkeypatch, tmp_path):
