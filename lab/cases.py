@@ -229,7 +229,8 @@ def parameters():
                      "requests of ppc64_cpu --cores-on"), {"TOOL": tool})
     for type_, cpus, t in ("pseries", 16, 8), ("q35", 8, 2):
         yield _case(type_, cpus, t, "chcpu", "chcpu",
-                    ("off and on", "one fails", "a CPU that is not there"))
+                    ("off and on", "grace periods and rebuilds", "one fails",
+                     "no permission", "a CPU that is not there"))
 
 
 def sysfs():

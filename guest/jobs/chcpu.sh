@@ -2,17 +2,25 @@
 # chcpu of util-linux: the guest's, which takes CPUs one by one, or a static binary
 # with the patch of contrib/util-linux, which takes a list in one request:
 #   make run JOB=guest/jobs/chcpu.sh CPUS=32 [ARCH=ppc64le] [DISK=chcpu=binary]
+#	[VARS=LAST=31] [VARIANT=base]
+# LAST: CPUs 1 to that one. The unpatched kernel has no lists, and tells of no requests.
 . /lab/prelude.sh
 TOOL=chcpu
-LAST=$((CPUS - 1))
-ASKED=$LAST	# requests for all CPUs but the first
+LAST=${LAST-$((CPUS - 1))}
+ASKED=$LAST	# requests for all of them
 if disk chcpu > /dev/null; then
 	cat $(disk chcpu) > /tmp/chcpu && chmod 755 /tmp/chcpu
 	TOOL=/tmp/chcpu
 	ASKED=1
 fi
 $TOOL --version
-echo 1 > $T/events/cpuhp/cpuhp_request_start/enable || die "no trace of requests"
+LISTS=
+if [ -e $CPU/hotplug/offline ]; then
+	LISTS=1
+	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable &&
+		echo 1 > $T/events/cpuhp/cpuhp_retired/enable ||
+		die "no trace of requests"
+fi
 
 # told N TEXT: for N CPUs
 told() {
@@ -23,6 +31,7 @@ told() {
 requests() {
 	local n=$(grep -c cpuhp_request_start: $T/trace)
 
+	[ -n "$LISTS" ] || return 0
 	echo > $T/trace
 	[ $n = $1 ] || { echo "$n requests, not $1"; return 1; }
 }
@@ -30,10 +39,39 @@ requests() {
 off_and_on() {
 	echo > $T/trace
 	$TOOL -d 1-$LAST > /tmp/said && told $LAST disabled && requests $ASKED &&
-		[ "$(cat $CPU/online)" = 0 ] || return
+		want $THREADS $(range 1 $((LAST + 1))) || return
 	$TOOL -d 1-$LAST > /tmp/said && told $LAST "is already disabled" &&
 		requests 0 || return
 	$TOOL -e 1-$LAST > /tmp/said && told $LAST enabled && requests $ASKED && all_on
+}
+
+# each request down has a grace period and a rebuild, and another grace period for each
+# slice: of single CPUs two and one
+counts() {
+	local slices paid
+
+	echo > $T/trace
+	COUNTED="synchronize_rcu_normal synchronize_rcu_expedited build_sched_domains"
+	counts_start
+	$TOOL -d 1-$LAST > /tmp/said || return
+	paid=$(counts_stop | sort | while read -r f n us; do
+		echo -n "$f $n "
+	done)
+	slices=$(grep -c cpuhp_retired: $T/trace)
+	emit paid what "$LAST CPUs off, $ASKED requests, $slices slices" calls "$paid"
+	echo "$LAST CPUs off, $ASKED requests, $slices slices: $paid"
+	all_on && [ "$paid" = "build_sched_domains $ASKED synchronize_rcu_expedited $((
+		ASKED + slices)) " ] ||
+		{ echo "$slices slices: $paid"; return 1; }
+}
+
+# without the right to write there: each is named, as it ever was, and stays
+denied() {
+	local status=0
+
+	chmod o+rx /tmp; setpriv --reuid=65534 --clear-groups \
+		$TOOL -d 1-$LAST > /tmp/said 2>&1 || status=$?
+	[ $status = 1 ] && told $LAST "disable failed: Permission denied" && all_on
 }
 
 # one that fails is named, and the others go
@@ -59,7 +97,11 @@ absent() {
 }
 
 result "off and on" off_and_on
-result "one fails" one_fails
+if [ -n "$LISTS" ]; then
+	result "grace periods and rebuilds" counts
+	result "one fails" one_fails
+fi
+result "no permission" denied
 result "a CPU that is not there" absent
 for i in 1 2 3; do
 	off=$(labctl run $TOOL -d 1-$LAST) && on=$(labctl run $TOOL -e 1-$LAST) ||
