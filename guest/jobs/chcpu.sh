@@ -50,18 +50,20 @@ off_and_on() {
 counts() {
 	local slices paid
 
+	echo synchronize_rcu_normal synchronize_rcu_expedited build_sched_domains \
+		> $T/set_ftrace_filter && echo function > $T/current_tracer || return
 	echo > $T/trace
-	COUNTED="synchronize_rcu_normal synchronize_rcu_expedited build_sched_domains"
-	counts_start
 	$TOOL -d 1-$LAST > /tmp/said || return
-	paid=$(counts_stop | sort | while read -r f n us; do
-		echo -n "$f $n "
-	done)
-	slices=$(grep -c cpuhp_retired: $T/trace)
+	cp $T/trace /tmp/trace
+	echo nop > $T/current_tracer
+	echo > $T/set_ftrace_filter
+	# not what others wait for
+	paid=$(sed -nE 's/^ *(cpuhp|chcpu).*: (synch[^ ]*|build[^ ]*) <-.*/\2/p' /tmp/trace |
+		sort | uniq -c | xargs)
+	slices=$(grep -c cpuhp_retired: /tmp/trace)
 	emit paid what "$LAST CPUs off, $ASKED requests, $slices slices" calls "$paid"
-	echo "$LAST CPUs off, $ASKED requests, $slices slices: $paid"
-	all_on && [ "$paid" = "build_sched_domains $ASKED synchronize_rcu_expedited $((
-		ASKED + slices)) " ] ||
+	set -- $ASKED build_sched_domains $((ASKED + slices)) synchronize_rcu_expedited
+	all_on && [ "$paid" = "$*" ] ||
 		{ echo "$slices slices: $paid"; return 1; }
 }
 
@@ -69,9 +71,10 @@ counts() {
 denied() {
 	local status=0
 
-	chmod o+rx /tmp; setpriv --reuid=65534 --clear-groups \
+	setpriv --reuid=65534 --clear-groups \
 		$TOOL -d 1-$LAST > /tmp/said 2>&1 || status=$?
-	[ $status = 1 ] && told $LAST "disable failed: Permission denied" && all_on
+	sed -i 's/^chcpu: //' /tmp/said
+	[ $status = 64 ] && told $LAST "disable failed: Permission denied" && all_on
 }
 
 # one that fails is named, and the others go
@@ -102,7 +105,8 @@ if [ -n "$LISTS" ]; then
 	result "one fails" one_fails
 fi
 result "no permission" denied
-result "a CPU that is not there" absent
+# its masks are of 64 CPUs, and more than that is not a list for it
+[ $((CPUS % 64)) = 0 ] || result "a CPU that is not there" absent
 for i in 1 2 3; do
 	off=$(labctl run $TOOL -d 1-$LAST) && on=$(labctl run $TOOL -e 1-$LAST) ||
 		die "$TOOL failed"
