@@ -101,6 +101,7 @@ counts() {
 once() {
 	local irq=$(irqs $pin) n i
 
+	read -r batch < /sys/module/cpuhp/parameters/batch
 	echo 2 > /sys/module/cpuhp/parameters/batch
 	for i in 1 2 3 4; do
 		echo 1 > /proc/irq/$irq/smp_affinity_list
@@ -116,7 +117,7 @@ once() {
 			{ echo "moved to one that goes"; return 1; }
 		goes_on && all_on || return
 	done
-	echo 32 > /sys/module/cpuhp/parameters/batch
+	echo $batch > /sys/module/cpuhp/parameters/batch
 }
 result "an interrupt moves once" once
 

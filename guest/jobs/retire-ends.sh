@@ -59,7 +59,7 @@ fi
 [ $END = off ] || next_kernel
 case $END in
 kexec)	kexec -s -l /tmp/kernel --append="$second" || die "kexec -l: $?" ;;
-crash)	kexec -s -p /tmp/kernel --append="$second $CRASH" || die "kexec -p: $?" ;;
+crash)	kexec -s -p /tmp/kernel --append="$second $CRASH loglevel=6" || die "kexec -p: $?" ;;
 esac
 result "CPUs stay in phase $PHASE" stay $PHASE
 case $END in

@@ -66,9 +66,13 @@ network() {
 }
 # Core scheduling: two groups of tasks which must not share a core
 cores() {
-	local pids= nr=157
+	local pids= nr	# of prctl()
 
-	[ $(uname -m) = x86_64 ] || nr=171
+	case $(uname -m) in
+	x86_64)	nr=157 ;;
+	ppc64*)	nr=171 ;;
+	*)	nr=167 ;;
+	esac
 	for i in 1 2; do
 		nice -n 19 perl -e '
 			syscall($ARGV[0] + 0, 62, 1, 0, 1, 0) == 0 or
