@@ -9,6 +9,7 @@ import dataclasses
 import os
 import re
 import tempfile
+import textwrap
 
 from . import bench, kernels, record
 from .common import TOP, LabError, cache_dir, digest, human, run, say
@@ -96,7 +97,7 @@ def _column(op, who):
                    key=lambda x: (-x[1], x[0]))
     for name, n in named[:ROWS]:
         if len(name) > 24:              # a line of its own
-            lines.append(name)
+            lines += textwrap.wrap(name, 38)
             name = ""
         lines.append(f"{name:<25}{n / cpus:>7.0f}{n / total:>6.1%}")
     return lines
