@@ -417,6 +417,18 @@ root domain span: {last}
     assert not compare(log(ok, "MC"), log(ok, "MC").replace("0:{ span=0 }", ""))
 
 
+def test_what_depends_on_the_order_in_which_nodes_went():
+    line = "CPU0 has NUMA: weight=4 imbalance=117/4 child=0-2 shared=none " \
+        "groups: 3/2/1217/0/0-2 1/1/2417/0/13"
+    assert judge.by_order(line) == judge.by_order(
+        line.replace("117/4", "117/1").replace("2417", "1017")) != line
+    for same in line.replace(" NUMA", " MC"), "CPU0 refers: llc=0-2 size=3":
+        assert judge.by_order(same) == same
+    for other in ("weight=4", "weight=5"), ("117/", "110/"), ("1/1/2", "2/1/2"), \
+            ("/0/13", "/1/13"), ("/0/13", "/0/12"):
+        assert judge.by_order(line.replace(*other)) != judge.by_order(line)
+
+
 def test_a_stale_group_has_to_be_seen():
     def told(*texts):
         ref = {}
