@@ -22,6 +22,9 @@ if [ -e $CPU/hotplug/offline ]; then
 		die "no trace of requests"
 fi
 
+# without the file for that they are on already, or it has failed
+[ -n "$LISTS" ] || all_on() { want $THREADS; }
+
 # told N TEXT: for N CPUs
 told() {
 	[ $(grep -c "^CPU [0-9]* $2\$" /tmp/said) = $1 ] || { cat /tmp/said; return 1; }
