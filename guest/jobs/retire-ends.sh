@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # All CPUs but the first go, and stay in one PHASE of it (enum cpuhp_retire_phase) for
-# 1.5 s together, or, when they die, for 0.2 s each: there the system comes to its
+# 1.5 s together, or, when they die, for 0.3 s each: there the system comes to its
 # END, by kexec, by a crash (with crashkernel=512M), or by power off, which is the end
 # of the job: make run PROFILE=torture VARS="PHASE=2 END=kexec" DISK=next=kernel
 # END=suspend, with CONFIG_PM_DEBUG: it is suspended in each phase.
@@ -23,9 +23,9 @@ fi
 
 # stay PHASE: CPUs are on their way, and stay there
 stay() {
-	# what x86 can wait for with interrupts disabled is less than 0.25 s
+	# 0.3 s is longer than one udelay() of x86 can be
 	echo $1 > $P/retire_delay_phase &&
-		echo $(($1 < 3 ? 1500000 : 200000)) > $P/retire_delay_us || return
+		echo $(($1 < 3 ? 1500000 : 300000)) > $P/retire_delay_us || return
 	put hotplug/offline 1-$((CPUS - 1)) &
 	writer=$!
 	until [ "$(cat $CPU/online)" = 0 ]; do
