@@ -15,6 +15,8 @@
  *                             all of whom call membarrier(2) again and again
  *   labctl half FILE TEXT     one write(2) that brings CPUs up; prints how long it
  *                             took until tasks ran on half of them
+ *   labctl halves FILE TEXT   the same, and how long the write took: whoever looks
+ *                             for CPUs takes time of both
  *   labctl wakeup US FILE TEXT  one write(2), and US microseconds after it began
  *                             an event which keeps the machine from suspend
  *   labctl uncached FILE      writes 64 KiB with RWF_DONTCACHE, and fsync(2)
@@ -309,7 +311,7 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int do_half(const char *file, const char *text)
+static int do_half(const char *file, const char *text, int whole)
 {
 	struct half *h = mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -319,7 +321,7 @@ static int do_half(const char *file, const char *text)
 	cpu_set_t present, online, cpus, set;
 	size_t len = strlen(text);
 	int fd, cpu, n = 0, p[2], i, ret = 0;
-	long long t0;
+	long long t0, t1;
 	pid_t watch;
 	char c;
 
@@ -361,6 +363,7 @@ static int do_half(const char *file, const char *text)
 		fprintf(stderr, "%s: %s\n", file, strerror(errno));
 		ret = 1;
 	}
+	t1 = now();
 	/* The last one is to run as well */
 	usleep(10000);
 	h->stop = 1;
@@ -381,7 +384,10 @@ static int do_half(const char *file, const char *text)
 		return 1;
 	}
 	qsort(times, n, sizeof(*times), by_time);
-	printf("%lld\n", times[i - 1] - t0);
+	if (whole)
+		printf("%lld %lld\n", times[i - 1] - t0, t1 - t0);
+	else
+		printf("%lld\n", times[i - 1] - t0);
 	return ret;
 }
 
@@ -567,8 +573,8 @@ int main(int argc, char **argv)
 			watch_last = sysconf(_SC_NPROCESSORS_CONF) - 1;
 		return do_watched(watch_membarrier, argv[3], argv[4]);
 	}
-	if (!strcmp(cmd, "half") && argc == 4)
-		return do_half(argv[2], argv[3]);
+	if ((!strcmp(cmd, "half") || !strcmp(cmd, "halves")) && argc == 4)
+		return do_half(argv[2], argv[3], !strcmp(cmd, "halves"));
 	if (!strcmp(cmd, "run") && argc > 2)
 		return do_run(argv + 2);
 	if (!strcmp(cmd, "wakeup") && argc == 5)
