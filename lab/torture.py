@@ -260,29 +260,41 @@ def full_profile(profile):
     return "+".join(filter(None, (profile, "torture")))
 
 
+# what the columns of the table add up: kinds of boots, and how they are counted
+COLUMNS = {"stress": ("stress",), "smt": ("smt",), "retire": ("retire",),
+           "single": ("rcutorture", "locktorture", "scftorture")}
+
+
 def table(docs):
-    """What was run, by profile, architecture and kind of boot; then the seeds
-    and all that failed."""
-    sums = {}
+    """Hotplug operations of all runs of the same kernel code, by profile and
+    architecture, the last code first; then the seeds and all that failed."""
+    sums, last = {}, {}
     for doc in docs:
+        code = doc["stamp"]["kernel"][:8]
+        last[code] = max(last.get(code, ""), doc["stamp"]["date"])
         for p in doc["boots"]:
-            row = sums.setdefault((doc["profile"], p["arch"], p["what"]),
-                                  [0, 0, 0, 0])
-            for i, n in enumerate((1, not p["ok"], operations(p),
-                                   p["host_seconds"] / 60)):
-                row[i] += n
-    out = [f"{'profile':<15}{'machine':<9}{'':<12}{'boots':>6}{'failed':>7}"
-           f"{'operations':>11}{'minutes':>9}"]
-    for (profile, arch, what), row in sorted(sums.items()):
-        out.append(f"{profile:<15}{arch:<9}{what:<12}{row[0]:>6}{row[1]:>7}"
-                   f"{row[2]:>11}{row[3]:>9.0f}")
-    total = [sum(r[i] for r in sums.values()) for i in range(4)]
-    out.append(f"{'all':<36}{total[0]:>6}{total[1]:>7}{total[2]:>11}"
-               f"{total[3]:>9.0f}")
+            row = sums.setdefault((code, doc["profile"], p["arch"]),
+                                  dict.fromkeys((*COLUMNS, "boots", "failed",
+                                                 "minutes"), 0))
+            row["boots"] += 1
+            row["failed"] += not p["ok"]
+            row["minutes"] += p["host_seconds"] / 60
+            row[next(c for c, kinds in COLUMNS.items()
+                     if p["what"] in kinds)] += operations(p)
+    out = [f"{'kernel':<9}{'profile':<15}{'machine':<8}{'boots':>5}{'failed':>7}"
+           + "".join(f"{c:>7}" for c in COLUMNS) + f"{'minutes':>8}"]
+    for (code, profile, arch), row in sorted(
+            sums.items(), key=lambda x: (last[x[0][0]], x[0]), reverse=True):
+        out.append(f"{code or 'older':<9}{profile:<15}{arch:<8}"
+                   f"{row['boots']:>5}{row['failed']:>7}"
+                   + "".join(f"{row[c]:>7}" for c in COLUMNS)
+                   + f"{row['minutes']:>8.0f}")
     out.append("")
     for doc in docs:
         out.append(f"{doc['stamp']['date'][:10]} {doc['profile']}: "
-                   f"SEED={doc['seed']}, tree {doc['stamp']['tree'][:12]}"
+                   f"SEED={doc['seed']}, kernel "
+                   f"{doc['stamp']['kernel'][:8] or 'older'}, tree "
+                   f"{doc['stamp']['tree'][:12]}"
                    f"{'*' if result(doc).stale() else ''}")
     for doc in docs:
         for p in doc["boots"]:

@@ -186,11 +186,16 @@ def test_table_of_what_was_run():
                boot("stress", "", ok=False),
                boot("smt", "12 rounds"),
                boot("rcutorture", "onoff: 3/4:2/5", arch="ppc64le")]}
-    text = torture.table([doc])
+    new = {**doc, "stamp": {**STAMP, "kernel": "89abcdef01", "date": "2026-11-22"},
+           "boots": [boot("stress", "1 rounds: 3 writes together, 4 alone, 5 s")]}
+    text = torture.table([doc, new, new])
     rows = {tuple(x.split()[:3]): x.split()[3:] for x in text.splitlines()}
-    assert rows["debug+torture", "x86_64", "stress"] == ["2", "1", "340", "3"]
-    assert rows["debug+torture", "x86_64", "smt"][2] == "24"
-    assert rows["debug+torture", "ppc64le", "rcutorture"][2] == "9"
+    # boots, failed, stress, smt, retire, single CPUs, minutes
+    assert rows["older", "debug+torture", "x86_64"] == [
+        "3", "1", "340", "24", "0", "0", "4"]
+    assert rows["older", "debug+torture", "ppc64le"][5] == "9"
+    assert rows["89abcdef", "debug+torture", "x86_64"][2] == "14"
+    assert text.index("89abcdef") < text.index("older")
     assert "SEED=5" in text and "a splat" in text
     assert all(len(x) <= 80 for x in text.splitlines())
 
