@@ -358,6 +358,12 @@ def restarts():
                 ("housekeeping CPUs go one by one",
                  "housekeeping CPUs go together", "suspend to RAM, pm_test",
                  ALL_ON), append="nohz_full=0-3", profile="debug")
+    for batch in "", " cpuhp.batch=1":
+        yield _case("pseries", 8, 1, f"CPU 0 keeps the time{batch}", "timekeeper",
+                    ("all housekeeping CPUs are to go together",
+                     "the timekeeper is to be parked",
+                     "the timekeeper is to go alone", ALL_ON),
+                    append=f"nohz_full=2-7{batch}", profile="nohz")
 
 
 def sched():
