@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # Who sends interrupts to nohz_full CPUs in user space, and who is woken up there, while
-# one CPU goes offline and then four more, eight times, with the stack of who did it:
+# one CPU goes offline, then four, eight times, with the stack of who did it:
 #   make run JOB=bench/disturb.sh CPUS=16 PROFILE=nohz APPEND=nohz_full=4-11
 T=/sys/kernel/tracing
 grep -q " $T " /proc/mounts || mount -t tracefs none $T || die "no tracefs"
@@ -46,7 +46,7 @@ function has(s, a, b, i, j, k, n, v) {
 	}
 	return n + 0
 }
-function value(name, s) {
+function value(name) {
 	return match($0, name "[^ ]*") ?
 		substr($0, RSTART + length(name), RLENGTH - length(name)) : ""
 }
