@@ -323,6 +323,13 @@ def restarts():
                     (before, "the second kernel has all CPUs",
                      "it switches SMT"), {"BEFORE": before, "PREPARE": how},
                     disk=("next", KERNEL), options=("-machine", "its=off"))
+    before = "the timekeeper of nohz_full goes"
+    yield _case("virt", 8, 2, "kexec, nohz_full", "kexec",
+                (before, "the second kernel has all CPUs", "it switches SMT"),
+                {"BEFORE": before,
+                 "PREPARE": "echo 4 > /sys/kernel/reboot/cpu && refused cpu0/online 0"},
+                append="nohz_full=2-7", profile="nohz", disk=("next", KERNEL),
+                options=("-machine", "its=off"))
     yield _case("pseries", 8, 4, "crash of a core that was added", "crash",
                 ("SMT off and on copy no core",
                  "a core that is added is copied once", "SMT again",
@@ -375,6 +382,12 @@ def sched():
                  "no admission while CPUs leave",
                  "a list is refused, tasks stay", ALL_ON),
                 append="isolcpus=domain,4-7")
+    for m, c, batch in ("q35", 8, ""), ("pseries", 8, ""), ("q35", 8, " cpuhp.batch=1"):
+        yield _case(m, c, 1, f"cpuset partitions{batch}", "partitions",
+                    ("two partitions are offline, and come back",
+                     "a third is made while they are offline",
+                     "all CPUs outside of one go offline", ALL_ON),
+                    append=batch.strip())
     yield _case("q35", 16, 1, "tasks are spread", "spread",
                 ("a node goes", "every other CPU goes", ALL_ON))
     yield _case("q35", 8, 1, "many cgroups", "groups",

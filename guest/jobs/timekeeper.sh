@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # CPU 0 keeps the time for nohz_full CPUs, and may be asked to go, as on pseries: it
-# stays active, so that CPU 1 has somebody for its timers. Else it oopsed when it died:
+# stays, and CPU 1 finds somebody for its timers. Else it oopsed when it died:
 # make run ARCH=ppc64le CPUS=8 THREADS=1 PROFILE=nohz APPEND=nohz_full=2-7
 . /lab/prelude.sh
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# stress-test.sh with a disk that is written and read back, and a network card in
-# use: make run DISK=scratch=4194304 PROFILE=torture (which can schedule cores)
+# stress-test.sh with a disk that is written and read back, a network card in use,
+# packets that are steered and code that is traced: make run DISK=scratch=4194304 PROFILE=torture (which can schedule cores)
 # LASTS: its length. SEED: decides about all that is random. FAULTS, LOAD,
 # WRITES: as stress-test.sh has them. NETWORK=1: QEMU answers (make torture).
 . /lab/prelude.sh
@@ -88,6 +88,68 @@ cores() {
 	done
 	echo "# two cookies"
 }
+# Receive packet steering: datagrams through lo, whose flows go to CPUs by a mask
+# that changes; those that wait for a CPU which goes must not get lost
+steering() {
+	perl -e '
+		my ($seed) = @ARGV;
+		my $all = "/sys/class/net/lo/queues/rx-0/rps_cpus";
+		my $cpus = () = glob("/sys/devices/system/cpu/cpu[0-9]*");
+		srand($seed);
+		socket(my $c, 2, 2, 0) or die "socket: $!";
+		my $up = pack("a16 s x14", "lo", 0x49);
+		ioctl($c, 0x8914, $up) or die "lo: $!";
+		my @s = map {
+			socket(my $s, 2, 2, 0) or die "socket: $!";
+			bind($s, pack("S n C4 x8", 2, 0, 127, 0, 0, 1)) or
+				die "bind: $!";
+			connect($s, getsockname($s)) or die "connect: $!";
+			$s } 1 .. 16;
+		my $n = 0;
+		until (-e "/tmp/end") {
+			open(my $f, ">", $all) or die "$all: $!";
+			printf $f "%x\n", 1 + int(rand((1 << $cpus) - 1));
+			close($f) or die "$all: $!";
+			for my $round (1 .. 4) {
+				for (@s) { send($_, "$n $round", 0) or die "send: $!" }
+			}
+			for my $s (@s) {
+				# those that waited for a CPU may come last
+				my %left = map { ("$n $_", 1) } 1 .. 4;
+				while (%left) {
+					vec(my $r = "", fileno($s), 1) = 1;
+					select($r, undef, undef, 120) > 0 or
+						die "lost: ", join(", ", keys %left);
+					recv($s, my $m, 100, 0);
+					delete $left{$m} or die "twice: $m";
+				}
+			}
+			$n++;
+			select(undef, undef, undef, 0.02);
+		}
+		print "# $n times 64 datagrams were steered\n"' $SEED
+}
+# Code that changes, which has no lock of the hotplug core but asks the CPUs to
+# synchronize: a function tracer; static keys, which have it
+patching() {
+	local t=/sys/kernel/tracing n=0
+
+	grep -qs function $t/available_tracers || mount -t tracefs none $t
+	while [ ! -e /tmp/end ]; do
+		# functions of hotplug, timers and interrupts, some hundred
+		echo 'cpuhp_*' '*irq_work*' 'tick_*' 'sched_cpu_*' \
+			> $t/set_ftrace_filter &&
+			echo function > $t/current_tracer &&
+			echo 1 > /proc/sys/kernel/sched_schedstats || return
+		sleep 0.05
+		echo nop > $t/current_tracer &&
+			echo > $t/set_ftrace_filter &&
+			echo 0 > /proc/sys/kernel/sched_schedstats || return
+		n=$((n + 1))
+		sleep 0.2
+	done
+	echo "# $n times traced"
+}
 # schedutil comes and goes where there is cpufreq
 governors() {
 	local p gov
@@ -103,7 +165,8 @@ governors() {
 	done
 }
 pids=
-for i in writer ${NETWORK:+network} $([ $THREADS = 1 ] || echo cores); do
+for i in writer steering patching ${NETWORK:+network} \
+	$([ $THREADS = 1 ] || echo cores); do
 	$i > /tmp/$i 2>&1 &
 	pids+=" $!"
 done
@@ -120,5 +183,5 @@ touch /tmp/end
 for i in $pids; do
 	wait $i || status=1
 done
-cat /tmp/writer /tmp/network /tmp/cores 2> /dev/null
+cat /tmp/writer /tmp/network /tmp/cores /tmp/steering /tmp/patching 2> /dev/null
 [ $status = 0 ] || exit $status

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+# cpuset partitions all of whose CPUs go offline, and all CPUs but theirs:
+# make run CPUS=8 THREADS=1. TOGETHER=: each CPU alone, as on the unpatched kernel.
+. /lab/prelude.sh
+TOGETHER=${TOGETHER-1}
+top=/sys/fs/cgroup
+
+# offline|online CPU..., which are a range
+move() {
+	local op=$1 c
+
+	shift
+	if [ $TOGETHER ]; then
+		put hotplug/$op $1-${*: -1}
+		return
+	fi
+	for c; do
+		put cpu$c/online $([ $op = offline ]; echo $?) || return
+	done
+}
+
+# partition NAME CPUS root|isolated, with a task
+partition() {
+	mkdir $top/$1 && echo $2 > $top/$1/cpuset.cpus &&
+		echo $3 > $top/$1/cpuset.cpus.partition && valid $1 $3 || return
+	sleep 1000 &
+	echo $! > $top/$1/cgroup.procs && tasks+=" $!"
+}
+
+# is NAME a valid partition (of type root|isolated)?
+valid() {
+	[ "$(cat $top/$1/cpuset.cpus.partition)" = $2 ] && return
+	echo "$1: $(cat $top/$1/cpuset.cpus.partition)"
+	return 1
+}
+
+invalid() {
+	grep -q invalid $top/$1/cpuset.cpus.partition
+}
+
+# end NAME...
+end() {
+	local i
+
+	kill $tasks
+	wait $tasks 2> /dev/null
+	tasks=
+	for i; do
+		# the last task may not be gone yet
+		for _ in 1 2 3 4 5; do
+			rmdir $top/$i 2> /dev/null && break
+			sleep 0.2
+		done
+	done
+	all_on
+}
+
+two() {
+	partition p1 2-3 root && partition p2 4-5 isolated &&
+		move offline 2 3 4 5 && invalid p1 && invalid p2 &&
+		move online 2 3 4 5 && valid p1 root && valid p2 isolated
+}
+
+# a sibling becomes a partition, and takes a CPU that an invalid one could use
+sibling() {
+	partition p1 2-3 root && partition p2 4-5 isolated &&
+		move offline 2 3 4 5 && invalid p1 && invalid p2 &&
+		partition p3 6 root &&
+		move online 2 3 4 5 && valid p1 root && valid p2 isolated &&
+		valid p3 root
+}
+
+# the tasks of a cgroup without CPUs of its own keep waking up meanwhile
+others() {
+	local i c
+
+	partition p1 4-7 isolated && mkdir $top/load || return
+	for i in 1 2 3 4 5 6 7 8; do
+		perl -e 'select(undef, undef, undef, 0.0005) while 1' &
+		echo $! > $top/load/cgroup.procs && tasks+=" $!" || return
+	done
+	for i in 1 2 3 4 5; do
+		move offline 0 1 2 3 && invalid p1 && move online 0 1 2 3 &&
+			valid p1 isolated || return
+	done
+}
+
+tasks=
+mount -t cgroup2 none $top 2> /dev/null
+echo +cpuset > $top/cgroup.subtree_control || die "no cpuset controller"
+result "two partitions are offline, and come back" two
+end p1 p2
+result "a third is made while they are offline" sibling
+end p1 p2 p3
+result "all CPUs outside of one go offline" others
+end p1 load
+result "all online at the end" all_on
