@@ -386,6 +386,8 @@ def sched():
         yield _case(m, c, 1, f"cpuset partitions{batch}", "partitions",
                     ("two partitions are offline, and come back",
                      "a third is made while they are offline",
+                     "another cgroup has their CPUs, too", "one is in another",
+                     "one gets a CPU that another had",
                      "all CPUs outside of one go offline", ALL_ON),
                     append=batch.strip())
     yield _case("q35", 16, 1, "tasks are spread", "spread",

@@ -70,6 +70,41 @@ sibling() {
 		valid p3 root
 }
 
+# another cgroup has these CPUs among its own, and is no partition
+overlap() {
+	mkdir $top/m && echo 0-7 > $top/m/cpuset.cpus && partition p1 4-7 root &&
+		move offline 4 5 6 7 && invalid p1 &&
+		move online 4 5 6 7 && valid p1 root && has p1 4-7 && has . 0-3
+}
+
+# has NAME CPUS
+has() {
+	[ "$(cat $top/$1/cpuset.cpus.effective)" = $2 ] && return
+	echo "$1: $(cat $top/$1/cpuset.cpus.effective), not $2"
+	return 1
+}
+
+# one in another, which asks for a CPU that this has not
+nested() {
+	mkdir $top/p1 && echo 2-5 > $top/p1/cpuset.cpus &&
+		echo root > $top/p1/cpuset.cpus.partition &&
+		echo +cpuset > $top/p1/cgroup.subtree_control &&
+		partition p1/p2 4-6 root && has p1 2-3 && has p1/p2 4-5 &&
+		move offline 4 5 && invalid p1/p2 && move online 4 5 &&
+		valid p1/p2 root && has p1 2-3 && has p1/p2 4-5
+}
+
+# the one which had the other CPU goes meanwhile
+given() {
+	mkdir $top/p1 && echo 4 > $top/p1/cpuset.cpus &&
+		echo root > $top/p1/cpuset.cpus.partition &&
+		partition p2 4-5 isolated && has p2 5 &&
+		move offline 5 && invalid p2 && rmdir $top/p1 &&
+		move online 5 && valid p2 isolated && has p2 4-5 &&
+		echo member > $top/p2/cpuset.cpus.partition && has . 0-7 &&
+		[ -z "$(cat $top/cpuset.cpus.isolated)" ]
+}
+
 # the tasks of a cgroup without CPUs of its own keep waking up meanwhile; CPU 0
 # can't go everywhere
 others() {
@@ -93,6 +128,12 @@ result "two partitions are offline, and come back" two
 end p1 p2
 result "a third is made while they are offline" sibling
 end p1 p2 p3
+result "another cgroup has their CPUs, too" overlap
+end p1 m
+result "one is in another" nested
+end p1/p2 p1
+result "one gets a CPU that another had" given
+end p2
 result "all CPUs outside of one go offline" others
 end p1 load
 result "all online at the end" all_on

@@ -125,7 +125,7 @@ steering() {
 				}
 			}
 			$n++;
-			select(undef, undef, undef, 0.02);
+			select(undef, undef, undef, 0.2);
 		}
 		print "# $n times 64 datagrams were steered\n"' $SEED
 }
@@ -146,7 +146,8 @@ patching() {
 			echo > $t/set_ftrace_filter &&
 			echo 0 > /proc/sys/kernel/sched_schedstats || return
 		n=$((n + 1))
-		sleep 0.2
+		# QEMU translates all code on such pages anew
+		sleep 3
 	done
 	echo "# $n times traced"
 }
