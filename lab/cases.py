@@ -388,6 +388,7 @@ def sched():
                      "a third is made while they are offline",
                      "another cgroup has their CPUs, too", "one is in another",
                      "one gets a CPU that another had",
+                     *(["partitions are all that is left"] if m == "pseries" else []),
                      "all CPUs outside of one go offline", ALL_ON),
                     append=batch.strip())
     yield _case("q35", 16, 1, "tasks are spread", "spread",

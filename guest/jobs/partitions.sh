@@ -105,6 +105,15 @@ given() {
 		[ -z "$(cat $top/cpuset.cpus.isolated)" ]
 }
 
+# the others are all that is left; the first one must not be made valid for that
+cleared() {
+	mkdir $top/p1 && partition p2 4-5 root && partition p3 6-7 root &&
+		echo 0-3 > $top/p1/cpuset.cpus &&
+		echo root > $top/p1/cpuset.cpus.partition && invalid p1 &&
+		move offline 0 1 2 3 && invalid p1 && invalid p2 && invalid p3 &&
+		has . 4-7 && move online 0 1 2 3 && valid p1 root && has p1 0-3
+}
+
 # the tasks of a cgroup without CPUs of its own keep waking up meanwhile; CPU 0
 # can't go everywhere
 others() {
@@ -134,6 +143,10 @@ result "one is in another" nested
 end p1/p2 p1
 result "one gets a CPU that another had" given
 end p2
+if [ -e $CPU/cpu0/online ]; then
+	result "partitions are all that is left" cleared
+	end p2 p3 p1
+fi
 result "all CPUs outside of one go offline" others
 end p1 load
 result "all online at the end" all_on
