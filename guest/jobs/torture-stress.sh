@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # stress-test.sh with a disk that is written and read back, a network card in use,
-# packets that are steered and code that is traced: make run DISK=scratch=4194304 PROFILE=torture (which can schedule cores)
+# packets that are steered and code that is traced:
+# make run DISK=scratch=4194304 PROFILE=torture (which can schedule cores)
 # LASTS: its length. SEED: decides about all that is random. FAULTS, LOAD,
 # WRITES: as stress-test.sh has them. NETWORK=1: QEMU answers (make torture).
 . /lab/prelude.sh
