@@ -534,6 +534,9 @@ def late():
                 splats=Splats("Hardware Error|lock debugging due to kernel "
                               "taint"), host=judge.machine_check,
                 accel="mttcg")
+    yield _case("q35", 8, 1, "timers of machine checks", "machine-check-timer",
+                ("timers are started while CPUs go", ALL_ON), profile="debug",
+                accel="mttcg")
 
 
 def deferred():
