@@ -82,9 +82,11 @@ def plan(seed, n, arch, slow=False, tree03=""):
     p = {"turn": n, "arch": arch, "what": what,
          "machine": type_, "cpus": cpus, "threads": threads,
          "seed": rng.randrange(1 << 30), "accel": accel,
-         "seconds": int(seconds), "writes": 24 if slow else 6,
+         "seconds": int(seconds),
          "faults": rng.randrange(4) > 0, "load": rng.randrange(2),
          "append": "", "lists": False}
+    # what a round compares takes longer than its writes
+    p["writes"] = (24 if slow else 6) * (1 if p["load"] else 4)
     if what != "retire" and (delay := rng.choice(DELAYS)):
         p["delay"] = (f"cpuhp.retire_delay_us={delay} "
                       f"cpuhp.retire_delay_phase={rng.randrange(-1, 5)}")
