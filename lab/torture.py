@@ -95,6 +95,10 @@ def plan(seed, n, arch, slow=False, tree03=""):
     if what in KERNEL:
         _, onoff, variants, more = KERNEL[what]
         p["lists"] = bool(rng.randrange(2))
+        if slow and what == "locktorture":
+            # as many as hold and wait for a spinlock with interrupts off leave
+            # nothing to the task that moves CPUs
+            more += (f"nwriters_stress={cpus // 2}",)
         args = (rng.choice(variants).split() + list(more) +
                 [f"onoff_interval={onoff}", "onoff_holdoff=5",
                  "stat_interval=15", f"shutdown_secs={p['seconds']}"])

@@ -68,6 +68,9 @@ def test_what_a_boot_did_is_in_its_numbers(boots, tmp_path):
 def test_cpus_of_locktorture_are_counted(boots, tmp_path):
     p = torture.plan(5, 0, "x86_64")
     assert p["what"] == "locktorture" and "verbose=2" in p["append"]
+    assert "nwriters" not in p["append"]
+    slow = torture.plan(5, 0, "x86_64", slow=True)
+    assert f"nwriters_stress={slow['cpus'] // 2} " in slow["append"]
     boots.result.console = "".join(
         f"[ 1.0] x-torture: torture_onoff task: {x} 3\n"
         for x in ("offlining", "offlined", "onlining", "onlined")) \
