@@ -57,7 +57,8 @@ help:
 	@echo 'make offcpu    where SMT off and on are blocked: offcputime of bcc on'
 	@echo '               both kernels, side by side [ARCH=] [CPUS=] [RECORD=1]'
 	@echo 'make insns     in which functions SMT off and on spend instructions, on'
-	@echo '               both kernels, side by side [ARCH=] [CPUS=] [RECORD=1]'
+	@echo '               both kernels, side by side [ARCH=] [CPUS=] [RECORD=1];'
+	@echo '               WHAT=rebuild: of the sched domains'
 	@echo 'make model     how the costs grow, checked on the largest machine that'
 	@echo '               was recorded; an estimate for 1920 CPUs'
 	@echo 'make tables    README.md and docs/ from bench/results/*.json, without'
@@ -118,7 +119,7 @@ bench:
 offcpu:
 	$(LAB) offcpu $(SRC) $(REC) $(WHICH)
 insns:
-	$(LAB) insns $(SRC) $(REC) $(WHICH)
+	$(LAB) insns $(SRC) $(REC) $(WHICH) $(if $(WHAT),--what '$(WHAT)')
 model:
 	$(LAB) model $(SRC)
 tables:

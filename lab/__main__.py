@@ -142,9 +142,21 @@ def cmd_bench(a):
 
 
 def cmd_sides(a):
-    """SMT off and on, base and patched side by side."""
-    from . import insns, offcpu
-    m = _machine(a, common.check_arch(a.arch or "x86_64"))
+    """SMT off and on, base and patched side by side; or a rebuild."""
+    from . import insns, offcpu, rebuilds, vm
+    arch = common.check_arch(a.arch or "x86_64")
+    what = getattr(a, "what", "")
+    if what not in ("", "rebuild"):
+        raise LabError(f"unknown WHAT '{what}'; leave it out (SMT off and on) or "
+                       "use rebuild")
+    if what:
+        if a.threads or a.nodes or a.machine or a.accel != "icount":
+            raise LabError("WHAT=rebuild has its own machines: of THREADS, NODES, "
+                           "MACHINE and ACCEL it takes none, only ARCH and CPUS")
+        cpus = vm.number("CPUS", a.cpus)
+        _tree(a)
+        return rebuilds.main(arch, a.record, cpus)
+    m = _machine(a, arch)
     _tree(a)
     {"insns": insns, "offcpu": offcpu}[a.cmd].main(m, a.record)
 
@@ -157,12 +169,12 @@ def cmd_model(a):
 
 def cmd_tables(a):
     """Everything that shows what is recorded, and what of that is stale."""
-    from . import bench, caserecord, findings, hwreport, insns, offcpu, record, \
-        scale, torture
+    from . import bench, caserecord, findings, hwreport, insns, offcpu, \
+        rebuilds, record, scale, torture
     findings.write()
     hwreport.page()
     _tree(a)
-    record.tables((bench, insns, offcpu, scale, torture, caserecord))
+    record.tables((bench, insns, rebuilds, offcpu, scale, torture, caserecord))
 
 
 def cmd_record(a):
@@ -255,7 +267,7 @@ def main():
     add("bench", cmd_bench, "--scenario", "--cpus", "--arch", "--accel",
         "--full", "--record")
     add("offcpu", cmd_sides, *which, "--record")
-    add("insns", cmd_sides, *which, "--record")
+    add("insns", cmd_sides, *which, "--what", "--record")
     add("model", cmd_model)
     add("tables", cmd_tables)
     add("test", cmd_test, "--arch", "-k", "--full")

@@ -2,10 +2,12 @@
 /*
  * QEMU plugin: how often each block of guest code runs during an operation.
  *
- *   -plugin insns.so,from=ADDR,to=ADDR,skip=N,out=FILE
+ *   -plugin insns.so,from=ADDR,to=ADDR[,size=N][,from=...,to=...],skip=N,out=FILE
  *
  * An operation begins when the code at from= runs and ends when that at to=
- * runs (addresses in hex, of kernel functions); the first N are not counted.
+ * runs (addresses in hex, of kernel functions), or with size= any of that many
+ * bytes from there on: of the function that called from=. There may be several
+ * pairs, for operations of several kinds. The first N operations are not counted.
  * What all CPUs execute in between is. Nothing is added to the guest, so its
  * virtual time (icount, one nanosecond an instruction) is as without.
  *
@@ -22,6 +24,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_OPS 8
+#define MAX_PAIRS 4
 
 typedef uint64_t qemu_plugin_id_t;
 struct qemu_plugin_tb;
@@ -45,14 +48,17 @@ struct block {
 };
 
 static struct block *blocks;
-static uint64_t from, to;
+static struct pair {
+	uint64_t from, to, size;
+} pairs[MAX_PAIRS], *current;
 static const char *out;
-static int skip, started, counting = -1;
+static int npairs, skip, started, counting = -1;
 
 static void begin(unsigned int cpu, void *data)
 {
-	if (counting >= 0)
+	if (current)
 		return;
+	current = data;
 	if (started >= skip && started - skip < MAX_OPS)
 		counting = started - skip;
 	started++;
@@ -60,6 +66,9 @@ static void begin(unsigned int cpu, void *data)
 
 static void end(unsigned int cpu, void *data)
 {
+	if (current != data)
+		return;
+	current = NULL;
 	counting = -1;
 }
 
@@ -78,9 +87,15 @@ static int at(uint64_t addr, uint64_t func)
 	return addr == func || addr == func + 8;
 }
 
+static int ends(uint64_t addr, struct pair *p)
+{
+	return p->size ? addr - p->to < p->size : at(addr, p->to);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	struct block *b = calloc(1, sizeof(*b));
+	struct pair *p;
 
 	if (!b)
 		abort();
@@ -89,10 +104,12 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	b->next = blocks;
 	blocks = b;
 
-	if (at(b->addr, from))
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, begin, 0, NULL);
-	if (at(b->addr, to))
-		qemu_plugin_register_vcpu_tb_exec_cb(tb, end, 0, NULL);
+	for (p = pairs; p < pairs + npairs; p++) {
+		if (at(b->addr, p->from))
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, begin, 0, p);
+		if (ends(b->addr, p))
+			qemu_plugin_register_vcpu_tb_exec_cb(tb, end, 0, p);
+	}
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, run, 0, b);
 }
 
@@ -120,6 +137,7 @@ static void finish(qemu_plugin_id_t id, void *data)
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
 			       int argc, char **argv)
 {
+	struct pair *p = NULL;
 	int i;
 
 	for (i = 0; i < argc; i++) {
@@ -130,16 +148,21 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 			return -1;
 		}
 		*value++ = '\0';
-		if (!strcmp(argv[i], "from"))
-			from = strtoull(value, NULL, 16);
-		else if (!strcmp(argv[i], "to"))
-			to = strtoull(value, NULL, 16);
+		if (!strcmp(argv[i], "from") && npairs < MAX_PAIRS) {
+			p = &pairs[npairs++];
+			p->from = strtoull(value, NULL, 16);
+		} else if (!strcmp(argv[i], "to") && p)
+			p->to = strtoull(value, NULL, 16);
+		else if (!strcmp(argv[i], "size") && p)
+			p->size = strtoull(value, NULL, 16);
 		else if (!strcmp(argv[i], "skip"))
 			skip = atoi(value);
 		else if (!strcmp(argv[i], "out"))
 			out = strdup(value);
 	}
-	if (!from || !to || !out) {
+	for (i = 0; i < npairs && pairs[i].from && pairs[i].to; i++)
+		;
+	if (!npairs || i < npairs || !out) {
 		fprintf(stderr, "insns: from=, to= and out= are needed\n");
 		return -1;
 	}

@@ -116,6 +116,27 @@ def boot_time(doc):
     return "\n".join(out) + "\n"
 
 
+def early(doc):
+    """Until the first process runs, and until the rest of the CPUs is online
+    when it asks for them, by how late CPUs answer; one run of each."""
+    by, sides = {}, ("base", "patched")
+    for run in doc["runs"]:
+        side = "patched" if run["variant"] == "patched" else "base"
+        for s in run["stats"]:
+            by.setdefault((run["machine"], run["cpus"], run["boot"]), {}).update(
+                {(side, what): int(s[what]) / 1e6 for what in ("first", "rest")})
+    cells = [(v, what) for what in ("first", "rest") for v in sides]
+    out = [f"{doc['title']} ({_kind(doc)})", "",
+           f"{'':<33}{'first process':>20}{'the rest online':>20}",
+           f"{'machine':<9}{'CPUs':>5}  {'they answer':<17}" + "".join(
+               f"{v:>10}" for v, _ in cells)]
+    for (mach, cpus, how), found in by.items():
+        out.append(f"{mach:<9}{cpus:>5}  {how:<17}" + "".join(
+            f"{ms(found.get(c), 1):>10}" for c in cells))
+    out += ["", "base: with bench/ap-delay.patch"]
+    return "\n".join(out) + "\n"
+
+
 # ---- all CPUs but one, under treatments ---------------------------------
 
 TREATMENTS = {"base": "base",
@@ -429,7 +450,7 @@ def quiet(doc):
     return "\n".join(out) + "\n"
 
 
-TABLES = {"bringup": bringup, "boot_time": boot_time,
+TABLES = {"bringup": bringup, "boot_time": boot_time, "early": early,
           "treatments": treatments, "stop": stop, "domains": domains,
           "latency": latency, "survivors": survivors, "quiet": quiet,
           "load": load}

@@ -9,7 +9,7 @@ import threading
 import time
 
 from . import (bench, boot, caserecord, cases, insns, kernels, offcpu, perpatch,
-               record, series, torture, vm)
+               rebuilds, record, series, torture, vm)
 from .common import MAIN, LabError, human, say
 from .report import Report
 
@@ -93,6 +93,8 @@ def every():
     for what in SIDES:
         for a in MAIN:
             add(f"{what} ARCH={a}", _side(what, a))
+    for a in MAIN:
+        add(f"insns WHAT=rebuild ARCH={a}", _status(rebuilds.main, a, True))
     together = {}
     for quick, group, c in cases.table("1"):
         if not quick:
@@ -114,7 +116,7 @@ def every():
 def _state():
     """{name: [(why it is stale, seconds)]} of what is recorded."""
     out = {}
-    for m in (bench, insns, offcpu, caserecord, torture):
+    for m in (bench, insns, rebuilds, offcpu, caserecord, torture):
         for s in m.shown():
             for r in s.results:
                 name = r.name.partition(", SEED=")[0]

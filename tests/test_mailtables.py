@@ -233,6 +233,21 @@ def test_quiet_has_means_of_all_ways_by_window_and_cause():
     assert lines[-3].split()[-3:] == 3 * ["-"]
 
 
+def test_early_has_both_kernels_beside_each_other():
+    runs = [{"machine": "q35", "cpus": 16, "variant": v, "boot": how,
+             "stats": [{"first": str(a * 1000000), "rest": str(b * 1000000)}]}
+            for v, how, a, b in (("ap-delay", "8 ms, busy", 480, 3000),
+                                 ("patched", "8 ms, busy", 481, 60),
+                                 ("patched", "at once", 482, 7))]
+    text = mailtables.early({"title": "T", "clock": "virtual (icount)",
+                             "runs": runs})
+    assert max(map(len, text.splitlines())) <= 80
+    rows = [x.split() for x in text.splitlines()]
+    assert ["q35", "16", "8", "ms,", "busy", "480.0", "481.0", "3000",
+            "60.0"] in rows
+    assert ["q35", "16", "at", "once", "-", "482.0", "-", "7.0"] in rows
+
+
 def test_boot_time_has_all_ways_side_by_side():
     doc = {"title": "T", "report": "boot_time", "clock": "virtual (icount)",
            "runs": [{"machine": "pseries", "cpus": 128, "boot": b,

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from conftest import TOP
-from lab import (bench, caserecord, common, insns, kernels, offcpu, record,
-                 scale, torture)
+from lab import (bench, caserecord, common, insns, kernels, offcpu, rebuilds,
+                 record, scale, torture)
 from lab.common import LabError
 
-MODULES = (bench, insns, offcpu, torture, caserecord)
+MODULES = (bench, insns, rebuilds, offcpu, torture, caserecord)
 TAKEN = {"date": "2026-01-02T03:04:05Z", "tree": "1234567890abcdef",
          "kernel": "k", "inputs": "i"}
 
