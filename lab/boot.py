@@ -170,7 +170,10 @@ class Guest:
         self._records.touch()
         self._bad_at, self._chunks, self._threads = None, [], []
         self._cedes = m.arch == "ppc64le" and m.accel == "mttcg"
+        # its driver takes ^O and a letter for SysRq
+        self._sysrq = vm.MACHINES[m.type]["console"] == "hvc0"
         self._halted = set()
+        self._asked = None          # how long the console was when it was
         given = {"CPUS": m.cpus, "THREADS": m.threads}
         disks = []
         for serial, source, props in m.disks:
@@ -204,7 +207,8 @@ class Guest:
         self.result.console_path.parent.mkdir(parents=True, exist_ok=True)
         self._log = Log(self.result.console_path, "wb")
         self._began = time.monotonic()
-        self._qemu = start(self._cmd, stdin=subprocess.DEVNULL,
+        self._qemu = start(self._cmd, bufsize=0, stdin=subprocess.PIPE
+                           if self._sysrq else subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for target, args in ((self._read_console, ()),
                              *([(self._host, (host,))] if host else ())):
@@ -251,12 +255,24 @@ class Guest:
             if self._cedes and (self.result.timed_out or self._bad_at):
                 self._cedes = False
                 self._look()
+            if self._sysrq and self.result.timed_out:
+                self._ask()
             if self.result.timed_out or (
                     self._bad_at and now - self._bad_at > _AFTER_SPLAT) or (
                     not self._ends_by_itself
                     and b'"end"' in self._records.read_bytes()):
                 break
             time.sleep(0.05)
+
+    def _ask(self):
+        """Let a guest that hangs say what its tasks are blocked in, and what
+        its CPUs do: SysRq w and l. Ten seconds for both."""
+        self._asked = len(b"".join(self._chunks))
+        for key in b"wl":
+            with contextlib.suppress(OSError):
+                self._qemu.stdin.write(bytes((0x0f, key)))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._qemu.wait(5)
 
     def _look(self):
         """Which CPUs halted_at_doorbell() names, twice a second apart."""
@@ -284,9 +300,11 @@ class Guest:
         self.result.seconds = time.monotonic() - self._began
         for t in self._threads[1:]:
             t.join(15)
-        self.result.console = b"".join(self._chunks).decode(errors="replace")
+        said = b"".join(self._chunks)
+        self.result.console = said.decode(errors="replace")
         _read_records(self._records, self.result)
-        self.result.splats = self.splats.of(self.result.console)
+        self.result.splats = self.splats.of(
+            said[:self._asked].decode(errors="replace"))
 
     def check(self, name, limit):
         """Raise BootFailed for the first of all that can be wrong."""
@@ -303,7 +321,9 @@ class Guest:
             raise BootFailed(f"{name}: the kernel complained: "
                              f"{_headline(r.splats[0])}; {where}", r)
         if r.status is None or r.timed_out:
-            why = (f"hung: not finished after {limit} s" if r.timed_out else
+            why = (f"hung: not finished after {limit} s"
+                   + (", SysRq w and l at the end of its console"
+                      if self._asked is not None else "") if r.timed_out else
                    f"ended early (QEMU status {self._qemu.returncode})")
             raise BootFailed(f"{name}: the guest {why}; {where}", r)
         if self.host_error:

@@ -78,7 +78,7 @@ def plan(seed, n, arch, slow=False, tree03=""):
         accel = "mttcg"
     seconds = 60 if accel == "mttcg" else 20
     if slow or tree03:
-        seconds *= 2
+        seconds *= 5 if what == "stress" else 2
     p = {"turn": n, "arch": arch, "what": what,
          "machine": type_, "cpus": cpus, "threads": threads,
          "seed": rng.randrange(1 << 30), "accel": accel,

@@ -118,6 +118,17 @@ def test_a_kernel_test_is_told_when_to_end():
             assert not p["append"]
 
 
+def test_a_round_of_slow_kernels_ends():
+    """Under load few writes, else those that there is time for."""
+    for n in range(40):
+        for slow in (False, True):
+            p = torture.plan(1, n, "x86_64", slow=slow)
+            if p["what"] == "stress":
+                assert p["writes"] == (6 if p["load"] else 96 if slow else 24)
+                assert p["seconds"] == (300 if slow else
+                                        60 if p["accel"] == "mttcg" else 20)
+
+
 def test_a_test_of_retiring_fails_with_its_results(boots, tmp_path):
     p = torture.plan(6, 0, "x86_64")
     assert p["what"] == "retire" and p["accel"] == "mttcg"
