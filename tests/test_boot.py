@@ -76,6 +76,15 @@ def test_a_hang_tells_of_a_doorbell_that_woke_nobody(guest_vm, monkeypatch, m,
                                              str(e.value))
 
 
+def test_a_guest_that_hangs_is_asked_what_it_does(guest_vm):
+    """What it says then is no complaint of its own."""
+    with pytest.raises(boot.BootFailed, match="hung: .* SysRq w and l") as e:
+        guest_vm("head -c 4 | od -An -tx1; echo 'BUG: me'; sleep 60",
+                 m=vm.topology("pseries", 4), limit=1)
+    said = e.value.result
+    assert " 0f 77 0f 6c\nBUG: me\n" in said.console and not said.splats
+
+
 END = """echo '{"t": "end", "status": "0"}' >> $rec;"""
 
 
