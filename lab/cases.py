@@ -502,6 +502,9 @@ def cpufreq():
                      "CPUs that are sent back",
                      "others set governors and limits"), {"SLOW": freq},
                     freq=freq)
+    yield _case("q35", 8, 2, "boost", "boost", (
+        "it can be disabled", "a CPU goes and comes", "a list", "SMT"),
+        append="setcpuid=ida", freq="acpi")
 
 
 def late():
