@@ -30,7 +30,7 @@ base="acpica-tools arch-test gpg procps uidmap git gcc g++ libc6-dev flex bison 
 cross="gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-riscv64-linux-gnu
 	gcc-mipsel-linux-gnu gcc-s390x-linux-gnu gcc-hppa-linux-gnu"
 foreign=gcc-riscv64-linux-gnu
-arm64="device-tree-compiler gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+arm64="device-tree-compiler gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-efi-aarch64"
 hwtest="dpkg-dev debhelper rpm"
 scx="clang-19 llvm-19 dwarves libelf-dev libzstd-dev zlib1g-dev"
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # After maxcpus=2 (APPEND=): SMT control leaves the other cores alone.
 # FIRST: CPUs at boot. CORES: of so many cores. LEAVE: so many threads a core,
-# when nothing more may be online.
+# when nothing more may be online. SMT=: SMT control brings all of them, where the
+# architecture does not tell which cores are online.
 . /lab/prelude.sh
 FIRST=${FIRST-2}
 CORES=${CORES-1}
 LEAVE=${LEAVE-$THREADS}
+SMT=${SMT-1}
 
 # FIRST CPUs at boot, of CORES cores
 as_many() {
@@ -23,7 +25,7 @@ smt_on() {
 		put smt/control on && want $THREADS $rest || return
 	[ $LEAVE != 1 ] || { put smt/control off && as_many $CORES; }
 }
-result "SMT control leaves the other cores alone" smt_on
+[ ! $SMT ] || result "SMT control leaves the other cores alone" smt_on
 # what nosmt leaves, then what it doesn't
 may() {
 	put hotplug/online all && want $LEAVE && put smt/control on
