@@ -463,7 +463,9 @@ def in_short(doc):
 def plot(doc):
     """Cost against the number of CPUs, as the bytes of a PNG; one panel an
     operation. b'' when there is only one size, so nothing to plot."""
-    if doc.get("report") not in (None, "", "stop"):
+    own = {"stop": mailtables.stop_plot,
+           "latency": mailtables.latency_plot}.get(doc.get("report"))
+    if doc.get("report") and not own:
         return b""
     rs = [] if doc.get("report") else rows(doc)
     sizes = {}
@@ -474,8 +476,8 @@ def plot(doc):
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    if not rs:
-        return _png(plt, mailtables.stop_plot(doc, plt), doc)
+    if own:
+        return _png(plt, own(doc, plt), doc)
     ops = list(dict.fromkeys(r["op"] for r in rs))
     fig, axes = plt.subplots(1, len(ops), figsize=(5 * len(ops), 4),
                              squeeze=False, layout="constrained")

@@ -9,7 +9,7 @@ import json
 import textwrap
 import time
 
-from . import (boot, cases, foreign, guest, kernels, litmus, portability,
+from . import (boot, cases, foreign, guest, judge, kernels, litmus, portability,
                record, scx)
 from .common import TOP, digest, ending, locked
 
@@ -46,10 +46,14 @@ def _keep(what, name, digest_, results, seconds, **more):
 
 
 def keep(case, results, seconds):
-    """Keep the results of a case, and what kselftest printed, if it has."""
-    text = cases.ktap(case)
-    _keep("machines", case.name, inputs(case), results, seconds, **(
-        {"ktap": text.read_text().splitlines()} if text.exists() else {}))
+    """Keep the results of a case, what kselftest printed, if it has, and how
+    often sched domains were compared with the unpatched kernel's."""
+    text, more = cases.ktap(case), {}
+    if text.exists():
+        more["ktap"] = text.read_text().splitlines()
+    if case.variant != "base" and (n := judge.compared(results)):
+        more["compared"] = n
+    _keep("machines", case.name, inputs(case), results, seconds, **more)
 
 
 class Both:
@@ -109,10 +113,22 @@ def checks():
             *map(of_compile, portability.CONFIGS)]
 
 
+def compared(doc):
+    """How often sched domains were compared, by type of machine: lines."""
+    sums = {}
+    for name, r in doc.items():
+        if "compared" in r and not r["failed"]:
+            n = sums.setdefault(name.partition("-")[0], [0, 0])
+            n[:] = map(sum, zip(n, r["compared"]))
+    return [""] * bool(sums) + [
+        f"sched domains of {type_}: {n} operations compared, {changed} of which "
+        "changed them" for type_, (n, changed) in sums.items()]
+
+
 def _shown(what, now, again):
     """What is recorded of the names in 'now', {name: inputs}, in their order:
-    what passed, when, on which tree, with a star where that is stale; then what
-    failed."""
+    what passed, when, on which tree, with a star where that is stale; then how
+    often sched domains were compared, and what failed."""
     def one(doc):
         results = {name: record.Result(
             f"{what}: {name}", r["stamp"], now[name],
@@ -135,7 +151,8 @@ def _shown(what, now, again):
                 f"{name}: {x.splitlines()[0]}", 80, subsequent_indent="  ")]
         return record.Shown(list(results.values()), {
             what: record.fenced("\n".join(
-                out + (["", *bad] if bad else [])) + "\n")})
+                out + compared({k: r for k, r in doc.items() if k in now})
+                + (["", *bad] if bad else [])) + "\n")})
     return record.each(f"{what}.json", one, again) or [one({})]
 
 

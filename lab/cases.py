@@ -474,13 +474,14 @@ def domains():
     isolated = "isolcpus=domain,3,8-9"
     # a list may leave another level there than CPU by CPU, until the next rebuild
     # (docs/upstream.md)
-    clusters, again = {"clusters": 2}, {"AGAIN": 1}
+    clusters, again = {"clusters": 2}, {"AGAIN": 1, "N": 1300}
     for type_, threads, what, nodes, append, options, more in (
             *((*BOOTS[a][::2], *x) for a, x in itertools.product(MAIN, (
                 ("two nodes", 2, "", (), {}),
                 ("four nodes in a line", 4, "", sum(line, ()), {}),
                 ("isolcpus", 2, isolated, (), {}),
                 ("a node without CPUs", 2, "", bare, {})))),
+            ("pseries", 8, "SMT8", 2, "", (), {}),
             # without SMT: of a core that is offline 7.3 takes any thread there
             # for the primary one
             ("virt", 1, "clusters", 2, "", (), clusters),
@@ -493,7 +494,7 @@ def domains():
         ref = {}
         for variant in kernels.VARIANTS:
             yield Case(f"{m.name()} domains, {what}, {variant}", m, "domains",
-                       vars={"N": 700, "KINDS": 5 if "isol" in append else 7,
+                       vars={"N": 800, "KINDS": 5 if "isol" in append else 7,
                              **(again if m.clusters > 1 else {})},
                        limit=3600, variant=variant,
                        judge=judge.same_domains(ref, variant == "base"),
@@ -592,6 +593,13 @@ def retire():
          ALL_ON), limit=1800, profile="debug", accel="mttcg",
         splats=Splats(r"WARNING: .* at cpuhp_retire_check\+|Call Trace:")),
         patch="retire-told.patch")
+    # a slice that neither dies nor is put back
+    yield dataclasses.replace(_case(
+        "q35", 8, 2, "unlock told", "unlock-told",
+        ("nothing is said when they are dead, or online",
+         "a slice that is neither is told"), limit=1800, profile="debug",
+        splats=Splats(r"WARNING: .* at cpuhp_retire_ended\+|Call Trace:")),
+        patch="unlock-told.patch")
 
 
 def ends():

@@ -13,10 +13,11 @@ STATES = ("mended", "wrong", "later", "open", "TODO")
 WIDTHS = (5, 38, 6, 25)         # with two blanks between them 80
 HEAD = """# Findings
 
-What reviews in the style of the kernel's maintainers found in an earlier tree
-of this series (149 patches), and in what was written of it. A finding was a
-claim; *state* says what became of it: *mended*, *wrong* when the claim was,
-*later* with what, *open* with what it takes.
+What reviews in the style of the kernel's maintainers found in this series, and
+in what was written of it: the first tables in a tree of 149 patches, the last
+ones in that which is there now. A finding was a claim; *state* says what became
+of it: *mended*, *wrong* when the claim was, *later* with what, *open* with what
+it takes.
 """
 
 

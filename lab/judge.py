@@ -297,6 +297,15 @@ def same_domains(ref, first=True):
     return judge
 
 
+def compared(results):
+    """How many operations same_domains() compared, and how many of them changed
+    sched domains, by the results of a case; None: it did not."""
+    for name, *_ in results:
+        if m := re.match(r"sched domains after (\d+) operations, (\d+) of", name):
+            return [int(n) for n in m.groups()]
+    return None
+
+
 def as_fast(ref, first=True, factor=2):
     """Compares the times of SMT off and on, the medians, with those of the
     first case which was given the same dict."""

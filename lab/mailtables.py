@@ -302,29 +302,94 @@ def domains(doc):
 
 # ---- one CPU, under load ------------------------------------------------
 
+SECTIONS_OF_ONE = (("up", "CPU up"), ("arch_up", "  arch up"),
+                   ("down", "CPU down"), ("disable", "  arch disable"),
+                   ("die", "  arch die"))
+TASKS = (("made", "threads made"), ("parked", "threads that park"),
+         ("woken", "wakeups"), ("kthreadd", "  of kthreadd"),
+         ("hotplug", "  of hotplug threads"))
+
+
+def _of_one(doc):
+    """{(machine, what): {variant: [stats]}} of the scenario one-cpu: 'again',
+    'first', 'tasks, down' and others."""
+    by = {}
+    for run in doc["runs"]:
+        for s in run["stats"]:
+            key = run.get("machine", ""), s.get("what", "again")
+            by.setdefault(key, {}).setdefault(run["variant"], []).append(s)
+    return by
+
+
 def latency(doc):
     """Shortest and longest offline and online of one CPU, and of the
-    architecture's part of it; the page's too."""
-    page = reference("latency")
-    by = {run["variant"]: run["stats"] for run in doc["runs"]}
-    first = doc["runs"][0]
-    n = len(first["stats"])
-    out = [f"{doc['title']} ({_kind(doc)})", "",
-           f"{'':<14}" + "".join(f"{x:>20}" for x in (
-               "base", "patched", "ARM (2013-08), ms")),
-           f"{f'of {n}':<14}" + f"{'min':>12}{'max':>8}" * 3]
-    for key, name in (("up", "CPU up"), ("arch_up", "  arch up"),
-                      ("down", "CPU down"), ("disable", "  arch disable"),
-                      ("die", "  arch die")):
-        cells = []
-        for v in ("base", "patched"):
-            ns = [int(s[key]) / 1e6 for s in by[v]]
-            cells += [min(ns), max(ns)]
-        digits = 3 if key in ("arch_up", "disable", "die") else 1
-        out.append(f"{name:<14}" + "".join(
-            f"{ms(x, digits):>{w}}" for x, w in zip(cells + page[key],
-                                                   3 * (12, 8))))
+    architecture's part of it, for CPUs that come for the first time and others;
+    the page's too. And which tasks that takes."""
+    page, by = reference("latency"), _of_one(doc)
+    out = [f"{doc['title']} ({_kind(doc)})"]
+    for machine, what in by:
+        if what not in ("first", "again"):
+            continue
+        stats = by[machine, what]
+        title = f"{machine}, {'up, first time' if what == 'first' else what}"
+        out += ["", f"{title.lstrip(', '):<23}{'base':>11}" + "".join(
+            f"{x:>20}" for x in ("patched", "ARM (2013-08), ms")),
+            f"{f'of {min(map(len, stats.values()))}':<14}"
+            + f"{'min':>12}{'max':>8}" * 3]
+        for key, name in SECTIONS_OF_ONE:
+            if key not in next(iter(stats.values()))[0]:
+                continue
+            cells = []
+            for v in ("base", "patched"):
+                ns = [int(s[key]) / 1e6 for s in stats.get(v, ())]
+                cells += [min(ns), max(ns)] if ns else [None] * 2
+            digits = 3 if key in ("arch_up", "disable", "die") else 1
+            out.append(f"{name:<14}" + "".join(
+                f"{ms(x, digits):>{w}}" for x, w in zip(cells + page[key],
+                                                       3 * (12, 8))))
+    ops = {"first": "up, first time", "down": "down", "again": "up again"}
+    for machine in dict.fromkeys(m for m, what in by if "tasks" in what):
+        out += ["", f"{f'{machine}, times a CPU':<23}" + "".join(
+            f"{x:>18}" for x in ops.values()),
+            " " * 23 + f"{'base':>9}{'patched':>9}" * 3]
+        for key, name in TASKS:
+            cells = [by.get((machine, f"tasks, {op}"), {}).get(v)
+                     for op in ops for v in ("base", "patched")]
+            out.append(f"{name:<23}" + "".join(
+                f"{ms(statistics.mean(int(s[key]) for s in c) if c else None, 1):>9}"
+                for c in cells))
+        threads = {int(s["count"]) for v in by.get((machine, "threads"), {}).values()
+                   for s in v}
+        if threads:
+            out.append(f"a CPU has {'/'.join(map(str, sorted(threads)))} threads "
+                       "of its own")
     return "\n".join(out) + "\n"
+
+
+def latency_plot(doc, plt):
+    """A figure of the same over the number of cyclictest: shortest and longest of
+    each, b'' of a record which has no machines."""
+    by = {k: v for k, v in _of_one(doc).items() if k[0] and k[1] in ("first", "again")}
+    machines = list(dict.fromkeys(m for m, _ in by))
+    panels = (("first", "up", "up, first time"), ("again", "up", "up again"),
+              ("again", "down", "down"))
+    fig, axes = plt.subplots(len(machines), 3, figsize=(12, 3.2 * len(machines)),
+                             squeeze=False, layout="constrained")
+    for row, machine in zip(axes, machines):
+        for ax, (what, key, title) in zip(row, panels):
+            for v, colour in ("base", "C0"), ("patched", "C1"):
+                loads = {}
+                for s in by.get((machine, what), {}).get(v, ()):
+                    loads.setdefault(int(s["load"]), []).append(int(s[key]) / 1e6)
+                for f, style in (min, ":"), (max, "-"):
+                    ax.plot(list(loads), [f(x) for x in loads.values()],
+                            colour + style, marker="o", markersize=3,
+                            label=f"{v}, {f.__name__}")
+            ax.set(title=f"{machine}, {title}", xlabel="cyclictest",
+                   ylabel=_kind(doc), yscale="log")
+            ax.grid(alpha=.3)
+    axes[0][-1].legend(fontsize=7)
+    return fig
 
 
 def load(doc):

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from . import boot, kernels, order, series
+from . import boot, kernels, order, perpatch, series
 from .common import (LINUX, PATCHES, LabError, cache_dir, digest, git, locked,
                      step)
 
@@ -168,8 +168,8 @@ def check_messages(rep):
 
 def check_patches(rep):
     """checkpatch --strict and the rules for messages on every patch; functions
-    are defined before they are used; the series applies; the round trip is
-    exact."""
+    are defined before they are used; the series applies, and parts of it alone;
+    the round trip is exact."""
     patches = series.patch_files()
     with step(f"checkpatch on {len(patches)} patches", 110):
         found = boot.side_by_side(_checkpatch, [(p,) for p in patches],
@@ -194,6 +194,12 @@ def check_patches(rep):
                     "'make tree'")
         except LabError as e:
             rep.add("series: applies with git am", False, e)
+    for part in perpatch.ALONE:
+        try:
+            said = not perpatch.alone(part)
+        except LabError as e:
+            said = e
+        rep.add(f"series: {part} applies alone, with what it needs", not said, said)
     diff = series.round_trip()
     rep.add("series: make tree, make patches leaves no difference",
             not diff, ", ".join(diff))

@@ -234,6 +234,25 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     assert stale == ["other kernel code"]
 
 
+def test_operations_after_which_domains_were_compared_are_counted(monkeypatch,
+                                                                  tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(caserecord, "stamp", lambda: {
+        "date": "2026-01-02T", "tree": "123456789", "kernel": "k"})
+    monkeypatch.setattr(cases, "OUT", tmp_path)
+    told = "sched domains after {} operations, {} of which changed them"
+    for what, n, ok in ("two nodes, base", (9, 8), True), \
+            ("two nodes, patched", (9, 8), True), \
+            ("isolcpus, patched", (5, 3), True), \
+            ("four nodes in a line, patched", (2, 1), False):
+        caserecord.keep(case(f"pseries-16 domains, {what}"),
+                        [("the end", True, ""), (told.format(*n), ok, "")], 5)
+    page = caserecord.shown()[0].blocks["machines"]
+    assert "\nsched domains of pseries: 14 operations compared, 11 of which " \
+        "changed them\n" in page
+
+
 def test_what_an_interrupt_ended_is_not_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(caserecord, "stamp", dict)

@@ -134,18 +134,45 @@ def test_domains_and_latency_have_both_kernels_and_theirs():
                                  "16.00", "64.00", "64.00", "-", "2.791"]
     assert "update_sched_domain_debugfs 8.00 8.00 32.00 32.00" in [
         " ".join(x.split()) for x in lines]
-    doc = {"scenario": "x", "title": "T", "report": "latency",
-           "clock": "virtual (icount)", "runs": [
-               {"variant": v, "stats": [
-                   {"load": "0", "down": str(ms * 10**6), "up": "1500000",
-                    "arch_up": "9000", "disable": "8000", "die": str(ms * 1000)}
-                   for ms in (3, 1, 2)]} for v in ("base", "patched")]}
-    lines = bench.table(doc).splitlines()
+
+
+def latencies():
+    again = [{"what": "again", "load": str(ms), "down": str(ms * 10**6),
+              "up": "1500000", "arch_up": "9000", "disable": "8000",
+              "die": str(ms * 1000)} for ms in (3, 1, 2)]
+    first = [{"what": "first", "load": "0", "up": str(ms * 10**6),
+              "arch_up": "9000"} for ms in (7, 9)]
+    tasks = [{"what": f"tasks, {op}", "made": str(n), "parked": "7", "woken": "20",
+              "kthreadd": "1", "hotplug": "2"}
+             for op, n in (("first", 8), ("first", 9), ("again", 0), ("down", 0))]
+    return {"scenario": "x", "title": "T", "report": "latency",
+            "clock": "virtual (icount)", "runs": [
+                {"machine": m, "variant": v, "stats": s} for m in ("q35", "pseries")
+                for v in ("base", "patched") for s in (
+                    again, first, first + tasks
+                    + [{"what": "threads", "count": "9"}])]}
+
+
+def test_latency_has_cpus_that_come_first_and_again():
+    lines = bench.table(latencies()).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[-3].split() == ["CPU", "down", "1.0", "3.0", "1.0", "3.0",
-                                 "54.8", "1526"]
-    assert lines[-1].split() == ["arch", "die", "0.001", "0.003", "0.001",
-                                 "0.003", "0.023", "1.963"]
+    text = [" ".join(x.split()) for x in lines]
+    assert text[2] == "q35, again base patched ARM (2013-08), ms"
+    assert text[3] == "of 3 min max min max min max"
+    assert "CPU down 1.0 3.0 1.0 3.0 54.8 1526" in text
+    assert "arch die 0.001 0.003 0.001 0.003 0.023 1.963" in text
+    first = text.index("pseries, up, first time base patched ARM (2013-08), ms")
+    assert text[first + 1].startswith("of 4 ")
+    assert text[first + 2] == "CPU up 7.0 9.0 7.0 9.0 95.5 4165"
+    assert "down" not in text[first + 4]
+    assert text[-7:] == ["base patched base patched base patched",
+                         "threads made 8.5 8.5 0.0 0.0 0.0 0.0",
+                         "threads that park 7.0 7.0 7.0 7.0 7.0 7.0",
+                         "wakeups 20.0 20.0 20.0 20.0 20.0 20.0",
+                         "of kthreadd 1.0 1.0 1.0 1.0 1.0 1.0",
+                         "of hotplug threads 2.0 2.0 2.0 2.0 2.0 2.0",
+                         "a CPU has 9 threads of its own"]
+    assert bench.plot(latencies()).startswith(b"\x89PNG")
 
 
 def test_load_has_the_range_of_all_boots_and_the_least_busy_one():
