@@ -26,14 +26,14 @@ MAIL = {"prepare*": ("prepare", "kick"), "online*": ("bringup", "online")}
 SECTIONS = ("prepare", "kick", "bringup", "online", "total", *MAIL)
 
 
-def sections(run, when):
+def sections(run, when, who="all"):
     """{section: (total, avg/CPU, min, max)} in ms of a boot, 'boot' or
-    'runtime'. What is a sum for the mail's sections has no min and max: those
+    'runtime', of all CPUs, of 'primaries' or of their 'siblings'. What is a sum for the mail's sections has no min and max: those
     of its parts may be of different CPUs."""
     out = {}
     for s in run["stats"]:
         n = int(s["count"])
-        if s["when"] == when and n:
+        if s["when"] == when and s.get("who", "all") == who and n:
             total, low, high = (int(s[k]) / 1e6
                                 for k in ("total", "min", "max"))
             out[s["section"]] = (total, total / n, low, high)
@@ -91,10 +91,19 @@ def bringup(doc):
                     f"delay {delay}, {when}"]
             out += _pair({how: sections(run, when)
                           for how, run in pair.items()})
+            for who in "primaries", "siblings":
+                by = {how: sections(run, when, who) for how, run in pair.items()}
+                if any(by.values()):
+                    out += ["", f"of the {who}:", *_pair(by)]
     mail = reference("bringup")
     out += ["", f"2023-04 mail: {mail['cpus']} CPUs of an x86 at boot, before "
             "and with parallel bringup"]
     out += _pair({how: mail[how] for how in ("serial", "parallel")})
+    for who, which in ("primaries", "55"), ("siblings", "56"):
+        out += ["", f"of the {which} {who}:", *_pair(mail[who])]
+    out += ["", "with tsc=reliable, all, the primaries:"]
+    out += _pair({"parallel, all": mail["reliable"]["all"],
+                  "parallel, primaries": mail["reliable"]["primaries"]})
     return "\n".join(out) + "\n"
 
 
@@ -392,6 +401,31 @@ def latency_plot(doc, plt):
     return fig
 
 
+def idle(doc):
+    """How long CPUs are in which idle state, on average at a time, and how often
+    in a second they enter it, by how many are online; the page's too."""
+    by = {}
+    for run in doc["runs"]:
+        for s in run["stats"]:
+            seconds, n = int(s["seconds"]), int(s["usage"])
+            by.setdefault((run["machine"], int(s["online"]), s["state"]), {})[
+                run["variant"]] = (
+                    int(s["us"]) / 1e4 / seconds / int(s["online"]),
+                    int(s["us"]) / 1e3 / n if n else None, n / seconds)
+    for online, states in reference("idle").items():
+        for state, values in states.items():
+            by["ARM (2013)", int(online), state] = {"base": values}
+    out = [f"{doc['title']} ({_kind(doc)})", "",
+           f"{'':<30}" + "".join(f"{v:>24}" for v in ("base", "patched")),
+           f"{'machine':<11}{'online':>6}  {'state':<11}"
+           + f"{'%':>9}{'ms':>8}{'a s':>7}" * 2]
+    for (machine, online, state), found in by.items():
+        out.append(f"{machine:<11}{online:>6}  {state:<11}" + "".join(
+            f"{ms(x, 1):>{w}}" for v in ("base", "patched")
+            for x, w in zip(found.get(v, [None] * 3), (9, 8, 7))))
+    return "\n".join(out) + "\n"
+
+
 def load(doc):
     """Shortest, middle and longest time of a CPU that comes for the first time,
     goes, and comes again, by machine and by what runs meanwhile. Where the
@@ -518,4 +552,4 @@ def quiet(doc):
 TABLES = {"bringup": bringup, "boot_time": boot_time, "early": early,
           "treatments": treatments, "stop": stop, "domains": domains,
           "latency": latency, "survivors": survivors, "quiet": quiet,
-          "load": load}
+          "load": load, "idle": idle}

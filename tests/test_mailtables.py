@@ -36,9 +36,20 @@ def test_bringup_has_both_ways_side_by_side_and_the_mail():
     row = next(x for x in lines if x.startswith("prepare"))
     assert row.split() == ["prepare", "127.500", "8.500", "8.500", "17.000",
                            "7.500", "0.500", "0.500", "1.000"]
-    assert lines[-1].split() == ["total", "785.960", "7.081", "3.752",
-                                 "36.098", "84.274", "0.759", "0.408",
-                                 "21.240"]
+    assert "total 785.960 7.081 3.752 36.098 84.274 0.759 0.408 21.240" in [
+        " ".join(x.split()) for x in lines]
+    assert lines[-1].split() == ["total", "64.167", "0.578", "0.400", "4.339",
+                                 "29.298", "0.543", "0.400", "1.232"]
+    assert "of the primaries:" not in lines
+    # of those who tell them apart
+    doc = bringup_doc()
+    for run in doc["runs"]:
+        run["stats"] += [s | {"who": "siblings"} for s in stats(12, 3)
+                         if s["section"] == "total"]
+    lines = bench.table(doc).splitlines()
+    assert "of the primaries:" not in lines
+    assert lines[lines.index("of the siblings:") + 3].split() == [
+        "total", *2 * ["36.000", "3.000", "3.000", "6.000"]]
     assert not any(x.startswith("kick") for x in lines)
     assert not bench.plot(bringup_doc())
 
@@ -347,3 +358,21 @@ def test_a_patch_is_found_by_its_subject(toy, monkeypatch):
                                            cwd=toy.linux).strip()
     with pytest.raises(LabError, match="no patch 'one'"):
         kernels.patch("one")
+
+
+def test_idle_states_are_shares_of_all_cpus_that_are_online():
+    doc = {"scenario": "x", "title": "T", "report": "idle",
+           "clock": "virtual (icount)", "runs": [
+               {"machine": "q35", "variant": v, "stats": [
+                   {"online": n, "state": state, "usage": usage, "us": us,
+                    "seconds": "10"}
+                   for n in ("8", "4") for state, usage, us in (
+                       ("POLL", "0", "0"), ("C1", "100", "20000000"))]}
+               for v in ("base", "patched")]}
+    lines = bench.table(doc).splitlines()
+    assert max(map(len, lines)) <= 80
+    text = [" ".join(x.split()) for x in lines]
+    assert "q35 8 POLL 0.0 - 0.0 0.0 - 0.0" in text
+    assert "q35 8 C1 25.0 200.0 10.0 25.0 200.0 10.0" in text
+    assert "q35 4 C1 50.0 200.0 10.0 50.0 200.0 10.0" in text
+    assert text[-1] == "ARM (2013) 1 Retention 98.0 222.0 4.0 - - -"
