@@ -3,10 +3,13 @@
 # how long it takes until tasks run on half of the CPUs that come, where
 # SCENARIO=requests, with the unpatched kernel, takes too long:
 #   make run JOB=bench/lockwait.sh CPUS=128 [ARCH=ppc64le] [VARIANT=base]
-#	[VARS="READERS=all BATCH=8"]
-# READERS: on CPU 0, or on all of them. BATCH: CPUs in a slice.
+#	[VARS="READERS=all BATCH=8 EXPEDITED=1"]
+# READERS: on CPU 0, or on all of them. BATCH: CPUs in a slice. EXPEDITED: all grace
+# periods are, by rcu_expedited.
 READERS=${READERS-0}
 BATCH=${BATCH-}
+EXPEDITED=${EXPEDITED-0}
+echo $EXPEDITED > /sys/kernel/rcu_expedited
 [ -z "$BATCH" ] || echo $BATCH > /sys/module/cpuhp/parameters/batch || die "BATCH=$BATCH"
 for i in 0 1 2; do
 	for dir in off on; do
