@@ -40,7 +40,8 @@ help:
 	@echo '               PORT=6.12: that base and ports/6.12, here and with'
 	@echo '               patches, kernels, guest, shell, run, boot, bench'
 	@echo 'make patches   write patches/ back from linux/'
-	@echo 'make kernels   base and patched images [ARCH=]'
+	@echo 'make kernels   base and patched images [ARCH=] [NOTE=1: and what of the'
+	@echo '               series they have not compiled, lab/unbuilt.json]'
 	@echo '               [PROFILE=debug|kcsan|rt|nohz|bpf|scx|hwtest]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
@@ -101,7 +102,7 @@ tree:
 patches:
 	$(LAB) patches
 kernels:
-	$(LAB) kernels $(SRC) $(ARGS)
+	$(LAB) kernels $(SRC) $(ARGS) $(if $(NOTE),--note)
 guest:
 	$(LAB) guest $(SRC) $(if $(ARCH),--arch '$(ARCH)')
 boot:

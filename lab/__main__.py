@@ -41,6 +41,9 @@ def cmd_kernels(a):
         common.check_profile(a.profile, x)
     _tree(a)
     kernels.build_all(arches, profile=a.profile)
+    if a.note:
+        from . import codekey
+        codekey.note(arches, a.profile)
 
 
 def cmd_guest(a):
@@ -242,7 +245,7 @@ def main():
         s.set_defaults(func=func)
         s.add_argument("--linux", default="")
         for o in opts:
-            if o in ("--force", "--full", "--record", "--list"):
+            if o in ("--force", "--full", "--record", "--list", "--note"):
                 s.add_argument(o, action="store_true")
             else:
                 s.add_argument(o, default="")
@@ -250,7 +253,7 @@ def main():
 
     add("tree", cmd_tree, "--force")
     add("patches", cmd_patches)
-    add("kernels", cmd_kernels, "--arch", "--profile")
+    add("kernels", cmd_kernels, "--arch", "--profile", "--note")
     add("guest", cmd_guest, "--arch")
     which = ("--arch", "--cpus", "--threads", "--nodes", "--machine",
              "--accel")

@@ -3,6 +3,7 @@
 rcu_expedited=1 and patched; the table, JSON and plot of a run."""
 
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -61,19 +62,23 @@ def load(name):
     return s
 
 
-def inputs(scenario):
-    """The digest of what defines a result but the kernel's code: the scenario
-    without its title and comments, and the configurations that it boots."""
+def of(scenario):
+    """The pairs of architecture and profile that it boots."""
     profiles = (scenario.get("profile", ""),
                 *scenario.get("profiles", {}).values())
     arches = sorted({vm.MACHINES[m["type"]]["arch"]
                      for m in scenario["machine"]})
+    return [*itertools.product(arches, profiles)]
+
+
+def inputs(scenario):
+    """The digest of what defines a result but the kernel's code: the scenario
+    without its title and comments, and the configurations that it boots."""
     return digest(
         json.dumps({k: v for k, v in scenario.items()
                     if k not in ("name", "title")}, sort_keys=True),
         *(TOP / p for p in scenario.get("patches", {}).values()),
-        *(f for a in arches for p in profiles
-          for f in kernels.fragments(a, p)))
+        *(f for x in of(scenario) for f in kernels.fragments(*x)))
 
 
 def machines(scenario, cpus=None, arch=None, full=False, accel=""):
@@ -244,7 +249,7 @@ def _between(r, lines, name):
 def both(what, m, inputs, run_one, profile=""):
     """Boot base and patched one after the other with run_one(m, variant,
     image); the document, with what each returned in 'kernels'."""
-    doc = {"stamp": record.stamp(inputs), "arch": m.arch, "machine": m.type,
+    doc = {"stamp": record.stamp(inputs, of=[(m.arch, profile)]), "arch": m.arch, "machine": m.type,
            "cpus": m.cpus, "threads": m.threads, "nodes": m.nodes,
            "accel": m.accel, "qemu": vm.qemu_version(m.arch)}
     images = {v: kernels.build(v, m.arch, profile) for v in kernels.VARIANTS}
@@ -326,7 +331,7 @@ def workers(virtual):
 def measure(scenario, which):
     """Run a scenario on base and patched, on 'which' machines, taking turns;
     return the result document."""
-    taken = record.stamp(inputs(scenario), subjects(scenario))
+    taken = record.stamp(inputs(scenario), subjects(scenario), of(scenario))
     arches = dict.fromkeys(m.arch for m in which)
     images = {(v, a): image(scenario, v, a)
               for a in arches for v in variants(scenario)}

@@ -28,16 +28,18 @@ def stamp():
     return record.stamp("")
 
 
-def _keep(what, name, digest_, results, seconds, **more):
-    """Put results instead of those it had before into bench/results/, unless
-    somebody ended the lab meanwhile: what fails then is not the kernel."""
+def _keep(what, name, digest_, results, seconds, of, **more):
+    """Put results, of these kernels, instead of those it had before into
+    bench/results/, unless somebody ended the lab meanwhile: what fails then is not
+    the kernel."""
     if ending.is_set():
         return
     path = record.RESULTS / f"{what}.json"
     with locked("record"):          # boots side by side
         doc = json.loads(path.read_text()) if path.exists() else {}
         doc[name] = {
-            "stamp": {**stamp(), "inputs": digest_},
+            "stamp": {**stamp(), "of": [*map(list, of)],
+                      "kernel": record.code((), tuple(of)), "inputs": digest_},
             "host_seconds": round(seconds, 1),
             "passed": sum(ok for _, ok, _ in results),
             "failed": [f"{n}: {d}"[:300].replace(f"{TOP}/", "")
@@ -53,7 +55,8 @@ def keep(case, results, seconds):
         more["ktap"] = text.read_text().splitlines()
     if case.variant != "base" and (n := judge.compared(results)):
         more["compared"] = n
-    _keep("machines", case.name, inputs(case), results, seconds, **more)
+    _keep("machines", case.name, inputs(case), results, seconds,
+          [(case.machine.arch, case.profile)], **more)
 
 
 class Both:
@@ -75,6 +78,7 @@ class Check:
     name: str
     inputs: str
     run: object
+    of: tuple = ()
 
     def record(self, rep):
         """Run it and keep what it gives."""
@@ -82,7 +86,7 @@ class Check:
         stamp()
         self.run(both)
         _keep(self.what, self.name, self.inputs, both.results,
-              time.monotonic() - t0)
+              time.monotonic() - t0, self.of)
 
 
 def of_compile(cfg):
@@ -94,13 +98,13 @@ def of_compile(cfg):
 def of_foreign(f):
     return Check("foreign", f.name, digest(
         repr(f), repr(foreign.APPEND), guest.GUEST / "small-init.c"),
-        lambda rep: foreign.check(rep, f))
+        lambda rep: foreign.check(rep, f), ((f.config.arch, f.name),))
 
 
 def of_scx():
     return Check("scx", "x86_64", digest(
         boot.job("scx"), repr(scx.TESTS), *kernels.fragments("x86_64", "scx")),
-        scx.check)
+        scx.check, (("x86_64", "scx"),))
 
 
 def of_litmus():

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 
-from . import boot, cases, kernels, series
+from . import boot, cases, codekey, kernels, series
 from .common import (ARCHES, LINUX, MAIN, TOP, LabError, cache_dir, digest,
                      git, locked, run, step, write_atomic)
 from .report import Report
@@ -115,7 +115,7 @@ ALONE = {
 def content_key(commit, arch):
     """What a build and boot of a commit depends on, compiler apart: it is the
     same on another machine."""
-    return digest(kernels.source_key(commit), *kernels.fragments(arch))
+    return digest(codekey.key(commit, ((arch, ""),)), *kernels.fragments(arch))
 
 
 def read_state():

@@ -158,7 +158,7 @@ def main(arch, rec=False, cpus=0):
     if rec and len(shapes) < len(SHAPES[arch]):
         raise LabError("RECORD=1 records all numbers of CPUs; leave out CPUS=")
     images = {v: kernels.build(v, arch) for v in kernels.VARIANTS}
-    doc = {"stamp": record.stamp(inputs(arch)), "arch": arch,
+    doc = {"stamp": record.stamp(inputs(arch), of=[(arch, "")]), "arch": arch,
            "machine": vm.DEFAULT[arch], "accel": "icount",
            "qemu": vm.qemu_version(arch),
            "kernels": {v: record.of_image(i) for v, i in images.items()}}

@@ -13,7 +13,7 @@ import re
 import textwrap
 import time
 
-from . import kernels
+from . import codekey, kernels
 from .common import OUT, TOP, LabError, say, write_atomic
 
 RESULTS = TOP / "bench" / "results"
@@ -23,23 +23,24 @@ STALE = re.compile(r"; stale: .*|; \d+ of \d+ stale$|(?<=[0-9a-f]{4})\*$", re.M)
 
 
 @functools.cache
-def code(subjects=()):
-    """The key of the kernel that linux/ has now, of what is compiled: its
-    tree without Documentation/, tools/testing/ and MAINTAINERS. subjects: and
-    of the series up to the patches of these, which a scenario takes as
-    kernels of their own; LabError when there is none of that subject."""
+def code(subjects=(), of=()):
+    """The key of the kernel that linux/ has now, codekey.key() of the kernels 'of'.
+    subjects: and of the series up to the patches of these, which a scenario takes
+    as kernels of their own; LabError when there is none of that subject."""
     commits = [kernels.wanted_commit("patched"), *map(kernels.patch, subjects)]
-    return "-".join(map(kernels.source_key, commits))
+    return "-".join(codekey.key(c, of) for c in commits)
 
 
-def stamp(inputs, subjects=()):
+def stamp(inputs, subjects=(), of=()):
     """The stamp of what is measured from now on: 'date' (UTC), 'tree' (git's
-    id of the kernel's), 'kernel' (code()) and 'inputs', a digest of what else
-    defines it: its scenario or job, and the configuration."""
+    id of the kernel's), 'of', the pairs of architecture and profile that are booted,
+    'kernel' (code()) and 'inputs', a digest of what else defines it: its scenario
+    or job, and the configuration."""
     code.cache_clear()
     return {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "tree": kernels.tree_of(kernels.wanted_commit("patched")),
-            "kernel": code(tuple(subjects)), "inputs": inputs}
+            "of": [*map(list, of)], "kernel": code(tuple(subjects), tuple(of)),
+            "inputs": inputs}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Result:
         if not self.stamp["kernel"]:
             return "recorded before digests"
         try:
-            if self.stamp["kernel"] != code(self.subjects):
+            if self.stamp["kernel"] != code(self.subjects, tuple(
+                    map(tuple, self.stamp.get("of", ())))):
                 return "other kernel code"
         except LabError:                # the patch of a subject is gone
             return "other kernel code"

@@ -338,7 +338,8 @@ def main(minutes, arches, profile="", seed=None, rec=False):
         check_profile(profile, check_arch(a))
     profile = full_profile(profile)
     rep, done = Report(), []
-    doc = {"stamp": record.stamp(inputs(profile)), "seed": seed,
+    doc = {"stamp": record.stamp(inputs(profile), of=[(a, profile) for a in arches]),
+           "seed": seed,
            "minutes": minutes, "profile": profile}
     images = {a: kernels.build("patched", a, profile) for a in arches}
     slow = profile.startswith(("debug", "kcsan"))

@@ -24,9 +24,10 @@ MACHINES = {
     # In one TCG thread a CPU that waits for another has to let it run: 'or
     # 1,1,1' of POWER9 does, pause_short of POWER10 is a nop and burns the
     # whole slice. 31 CPUs in stop_machine() then cost 10 ms of virtual time
-    # whenever the one that works does a hypercall.
+    # whenever the one that works does a hypercall. siblings_append: with mttcg
+    # QEMU loses doorbells of siblings, and a CPU without a tick stays asleep.
     "pseries": {"arch": "ppc64le", "cpu": "power10", "icount_cpu": "power9",
-                "threads": (1, 2, 4, 8),
+                "threads": (1, 2, 4, 8), "siblings_append": "nohz=off",
                 "console": "hvc0", "off": True, "numa": True,
                 "default_threads": 8},
     "powernv10": {"arch": "ppc64le", "cpu": "power10",
@@ -285,13 +286,15 @@ def qemu_version(arch):
     return f"{m[1]}.{m[2]}"
 
 
-def parameters(info, *more):
-    """The kernel parameters of a machine type and more of them. One that is
-    given takes the place of the machine's own: tsc=watchdog that of tsc=reliable."""
-    more = " ".join(more)
+def parameters(m, *more):
+    """The kernel parameters of a machine and more of them. One that is given
+    takes the place of the machine's own: tsc=watchdog that of tsc=reliable."""
+    more, info = " ".join(more), MACHINES[m.type]
     given = {w.partition("=")[0] for w in more.split()}
-    own = [w for w in info.get("append", "").split()
-           if w.partition("=")[0] not in given]
+    own = info.get("append", "").split()
+    if m.accel == "mttcg" and m.threads > 1:
+        own += info.get("siblings_append", "").split()
+    own = [w for w in own if w.partition("=")[0] not in given]
     return " ".join([*own, more])
 
 
@@ -382,7 +385,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
             f"console={info['console']} panic=-1 oops=panic "
-            f"printk.time=1 {parameters(info, m.append, append)}")
+            f"printk.time=1 {parameters(m, m.append, append)}")
     if shell:
         line += " lab.shell"
     else:

@@ -210,7 +210,7 @@ def test_a_patch_of_a_case_applies_and_counts(monkeypatch, tmp_path):
 
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
     taken = {"date": "2026-01-02T", "tree": "123456789", "kernel": "k"}
     monkeypatch.setattr(caserecord, "stamp", lambda: taken)
     monkeypatch.setattr(cases, "OUT", tmp_path)
@@ -227,8 +227,10 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     assert re.search(r"^q35-4 leak +- +-$", page, re.M)
     assert max(map(len, page.splitlines())) <= 80
     # again, with another end and of another kernel
-    taken["kernel"] = "other"
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): f"other {of}")
     caserecord.keep(c, [("one", True, ""), ("two", True, "")], 5)
+    assert shown()[1] == [""]
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
     page, stale = shown()
     assert re.search(r"^q35-8 suspend +2 +0 .* 1234[*]$", page, re.M)
     assert stale == ["other kernel code"]
@@ -237,7 +239,7 @@ def test_results_are_recorded_by_case(monkeypatch, tmp_path):
 def test_operations_after_which_domains_were_compared_are_counted(monkeypatch,
                                                                   tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
     monkeypatch.setattr(caserecord, "stamp", lambda: {
         "date": "2026-01-02T", "tree": "123456789", "kernel": "k"})
     monkeypatch.setattr(cases, "OUT", tmp_path)
@@ -289,7 +291,7 @@ def test_ktap_of_a_case_is_kept(monkeypatch, tmp_path):
 
 def test_results_of_checks_are_recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
     monkeypatch.setattr(caserecord, "stamp", lambda: {
         "date": "2026-01-02T", "tree": "123456789", "kernel": "k"})
     said = []

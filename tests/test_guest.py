@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from lab import (caserecord, cases, check, common, foreign, hwcheck, kernels,
-                 looks, patchcheck, perpatch, portability, waits)
+from lab import (caserecord, cases, check, codekey, common, foreign, hwcheck,
+                 kernels, looks, patchcheck, perpatch, portability, waits)
 from lab.common import MAIN, human, say
 from lab.report import left_out
 
@@ -84,6 +84,11 @@ def built(rep, arch, profile=""):
     warnings = json.loads((image / "meta.json").read_text())["warnings"]
     rep.add(f"build: {arch} {profile}".strip() + ", no warnings", not warnings,
             "\n".join(warnings))
+    wrong = set(codekey.noted().get(arch, {}).get(profile, ())) - set(
+        codekey.unbuilt(arch, profile))
+    rep.add(f"build: {arch} {profile}".strip() + ": lab/unbuilt.json is right",
+            not wrong, f"it has {', '.join(sorted(wrong))}, which is compiled, or not "
+            "changed any more; 'make kernels NOTE=1' with ARCH= and PROFILE= notes it")
 
 
 @pytest.mark.quick

@@ -29,7 +29,7 @@ def lab(tmp_path, monkeypatch):
     for name, path in (("TOP", tmp_path), ("RESULTS", tmp_path / "results"),
                        ("OUT", tmp_path / "out")):
         monkeypatch.setattr(record, name, path)
-    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
     record.code.cache_clear = lambda: None
     return tmp_path
 
@@ -82,7 +82,7 @@ def test_results_of_one_file_are_one_line_unless_they_differ(lab, capsys):
 
 
 def test_a_kernel_of_a_patch_that_is_gone_is_stale(lab, monkeypatch):
-    def code(subjects=()):
+    def code(subjects=(), of=()):
         if subjects:
             raise LabError("linux/ has no patch")
         return "k"

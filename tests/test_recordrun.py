@@ -91,7 +91,7 @@ def test_words_choose(lab):
 def test_a_profile_of_torture_is_run_again_for_its_stale_runs(
         monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    monkeypatch.setattr(record, "code", lambda subjects=(): "k")
+    monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
 
     def doc(profile, seed, kernel="k"):
         return {"profile": profile, "seed": seed, "boots": [], "stamp": {

@@ -235,7 +235,7 @@ def test_a_run_is_added(monkeypatch, tmp_path):
 def test_what_ctrl_c_ends_is_kept(monkeypatch, tmp_path, capsys, keep):
     monkeypatch.setattr(torture, "OUT", tmp_path)
     monkeypatch.setattr(torture.kernels, "build", lambda *a: tmp_path)
-    monkeypatch.setattr(torture.record, "stamp", lambda i: STAMP)
+    monkeypatch.setattr(torture.record, "stamp", lambda i, of: STAMP)
     turns, kept = [], []
     monkeypatch.setattr(torture, "keep", kept.append)
     monkeypatch.setattr(torture, "ending", threading.Event())
@@ -259,7 +259,7 @@ def test_no_architecture_waits_for_the_other(monkeypatch, tmp_path):
     """One boot of ppc64le lasts as long as three of x86-64."""
     monkeypatch.setattr(torture, "OUT", tmp_path)
     monkeypatch.setattr(torture.kernels, "build", lambda *a: tmp_path)
-    monkeypatch.setattr(torture.record, "stamp", lambda i: STAMP)
+    monkeypatch.setattr(torture.record, "stamp", lambda i, of: STAMP)
     monkeypatch.setattr(torture, "ending", threading.Event())
     turns, now, three = [], [0], threading.Event()
 

@@ -83,3 +83,14 @@ def test_half_of_the_cpus_have_another_capacity(monkeypatch):
     assert args[args.index("-dtb") + 1] == "tree"
     # CPUs and nodes are known by then, disks are of no interest
     assert "-numa" in asked[0] and "-drive" not in asked[0]
+
+
+@pytest.mark.parametrize("m, append, given", [
+    (vm.topology("pseries", 8, 2, accel="mttcg"), "", "nohz=off"),
+    (vm.topology("pseries", 8, 2, accel="mttcg"), "nohz=on", "nohz=on"),
+    (vm.topology("pseries", 8, 1, accel="mttcg"), "", ""),
+    (vm.topology("pseries", 8, 2), "", ""),
+    (vm.topology("q35", 8, 2, accel="mttcg"), "tsc=watchdog",
+     "lpj=4000000 tsc=watchdog")])
+def test_parameters_that_a_machine_needs(m, append, given):
+    assert vm.parameters(m, append).strip() == given

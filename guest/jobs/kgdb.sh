@@ -2,6 +2,7 @@
 # The kernel debugger stops all CPUs, at breakpoints and at each of some hundred
 # single steps, while a slice goes and comes, which stays for 2 ms in each phase.
 # It asks CPUs that have retired as well, and goes on without those that don't come.
+# LASTS: its length.
 #   make run JOB=guest/jobs/kgdb.sh PROFILE=kgdb ACCEL=mttcg
 . /lab/prelude.sh
 LASTS=${LASTS-60}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What makes a result stale."""
+
+import pytest
+
+from conftest import sh
+from lab import codekey, kernels
+from lab.common import LabError
+
+
+def test_comments_of_c():
+    text = '''#define A "/* no */ // no"	/* yes
+ * yes's */
+	int a; // yes
+
+char c = '"'; /* " */ char d = '\\'';
+'''
+    assert codekey.without_comments(text) == '''#define A "/* no */ // no"
+int a;
+char c = '"';   char d = '\\'';'''
+
+
+@pytest.fixture
+def tree(toy, monkeypatch, tmp_path):
+    """A base, and what changes it: a function that gives the key then."""
+    monkeypatch.setattr(kernels, "LINUX", toy.linux)
+    monkeypatch.setattr(codekey, "UNBUILT", tmp_path / "unbuilt.json")
+    codekey.UNBUILT.write_text('{"x86_64": {"": ["drivers/a.c"], "debug": []}}')
+    codekey.noted.cache_clear()
+    toy.linux.mkdir()
+    sh("git", "init", "-q", cwd=toy.linux)
+    for d in ("drivers", "arch/x86/kernel", "arch/powerpc", "Documentation"):
+        (toy.linux / d).mkdir(parents=True)
+    toy.commit("drivers/a.c", "int a;\n", "base")
+    sh("git", "tag", "base", cwd=toy.linux)
+
+    def change(path, text, *of):
+        toy.commit(path, text, "change")
+        return codekey.key("HEAD", of)
+    yield change
+    codekey.noted.cache_clear()
+
+
+PLAIN, DEBUG, PPC = ("x86_64", ""), ("x86_64", "debug"), ("ppc64le", "")
+
+
+def test_what_is_not_compiled_changes_no_key(tree):
+    for path, text, matters in (
+            ("Documentation/x.rst", "x", ()),
+            ("drivers/a.c", "int b;\n", {DEBUG, PPC}),
+            ("drivers/new.c", "int b;\n", {PLAIN, DEBUG, PPC}),
+            ("arch/x86/kernel/x.c", "int b;\n", {PLAIN, DEBUG}),
+            ("arch/powerpc/x.S", "/* */\n", {PPC}),
+            ("arch/Kconfig", "x\n", {PLAIN, DEBUG, PPC})):
+        before = {of: codekey.key("HEAD", [of]) for of in (PLAIN, DEBUG, PPC)}
+        every, two = codekey.key("HEAD"), codekey.key("HEAD", [PLAIN, PPC])
+        now = tree(path, text)
+        assert {of for of, was in before.items()
+                if codekey.key("HEAD", [of]) != was} == set(matters), path
+        assert (now != every) == bool(matters)
+        assert (codekey.key("HEAD", [PLAIN, PPC]) != two) == \
+            bool({PLAIN, PPC} & set(matters))
+
+
+def test_a_comment_changes_no_key(tree):
+    one = tree("drivers/b.c", "int b;\n/* x */ int c;\n", PLAIN)
+    assert tree("drivers/b.c", "\tint b;\n\n/* y */ int c;\n", PLAIN) == one
+    assert tree("drivers/b.c", "int b;\nint d;\n", PLAIN) != one
+    # of other files everything counts
+    one = tree("drivers/Kconfig", "# /* x */\n", PLAIN)
+    assert tree("drivers/Kconfig", "# /* y */\n", PLAIN) != one
+
+
+def test_what_a_build_has_not_compiled(tree, monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "slot", lambda v: tmp_path / v)
+    monkeypatch.setattr(kernels, "wanted_commit", lambda v: "HEAD")
+    monkeypatch.setattr(kernels, "is_built", lambda *a: a[2] == "")
+    out = tmp_path / "patched" / kernels.output_name("x86_64") / "drivers"
+    out.mkdir(parents=True)
+    tree("drivers/a.c", "int b;\n")
+    tree("drivers/b.h", "int b;\n")
+    tree("drivers/c.c", "int c;\n")
+    (out / ".a.o.cmd").write_text(
+        f"deps_a.o := \\\n  {tmp_path}/patched/drivers/a.c \\\n  ../drivers/b.h \\\n")
+    assert codekey.unbuilt("x86_64", "") == ["drivers/c.c"]
+    codekey.note(["x86_64"], "")
+    assert '"drivers/c.c"' in codekey.UNBUILT.read_text()
+    assert '"debug": []' in codekey.UNBUILT.read_text()
+    with pytest.raises(LabError, match="make kernels ARCH=x86_64 PROFILE=debug"):
+        codekey.unbuilt("x86_64", "debug")
