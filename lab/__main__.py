@@ -86,7 +86,13 @@ def cmd_run(a):
         if not source:
             raise LabError(f"DISK={serial}: a serial number, '=' and a file or "
                            "a number of bytes are needed")
-        m = m.with_disk(serial, int(source) if source.isdigit() else
+        if not source.isdecimal() and source != "kernel":
+            try:
+                open(source).close()
+            except OSError as e:
+                raise LabError(f"DISK={serial}={source}: {e.strerror}; name a "
+                               "file, or give a number of bytes") from None
+        m = m.with_disk(serial, int(source) if source.isdecimal() else
                         pathlib.Path("kernel" if source == "kernel" else
                                      os.path.abspath(source)))
     given = dict(x.partition("=")[::2] for x in shlex.split(a.vars))
@@ -100,16 +106,21 @@ def cmd_run(a):
                        "guest") from None
     _tree(a)
     image = kernels.build(a.variant, arch, a.profile)
+
+    def show(r):
+        for rec in r.records:
+            print(json.dumps(rec))
+        print(r.output(), end="", flush=True)
     try:
         r = boot.run_job(m, image, job, name=f"run-{m.name()}",
                          append=a.append, limit=limit)
     except boot.BootFailed as e:
+        show(e.result)              # what came until then
         if not e.result.timed_out:
             raise
-        raise LabError(f"{e}; LIMIT= gives it more") from None
-    for rec in r.records:
-        print(json.dumps(rec))
-    print(r.output(), end="")
+        raise boot.BootFailed(f"{e}; LIMIT= gives it more",
+                              e.result) from None
+    show(r)
     return r.status
 
 

@@ -43,6 +43,8 @@ MACHINES = {
 DEFAULT = {"x86_64": "q35", "ppc64le": "pseries", "arm64": "virt"}
 DEFAULT_CPUS = {"q35": 16, "pseries": 32, "virt": 32}
 ACCELS = ("icount", "mttcg", "kvm")
+# the lab's own disks, and files beside those that with_disk() adds
+OWN_DISKS = ("root", "lab", "job", "results", "qmp")
 QEMU = {"x86_64": "qemu-system-x86_64", "ppc64le": "qemu-system-ppc64",
         "arm64": "qemu-system-aarch64"}
 
@@ -91,7 +93,14 @@ class Machine:
         of the kernel's image), of which the guest gets a copy, and its job
         SIZE, the bytes without what is added to fill sectors; a number of
         bytes, empty ones; or a text, options of QEMU's null-co, a disk of
-        zeros. props: options of virtio-blk-pci."""
+        zeros. props: options of virtio-blk-pci. LabError for a serial number that
+        cannot be, or is there already: QEMU and a file are called so, too."""
+        if not re.fullmatch(r"[A-Za-z][\w-]{0,19}", serial, re.A):
+            raise LabError(f"a disk's serial number is a letter and up to 19 "
+                           f"letters, digits, '-' and '_', not '{serial}'")
+        if serial in (*OWN_DISKS, *(d[0] for d in self.disks)):
+            raise LabError(f"there is a disk '{serial}' already; give the other "
+                           "one another serial number")
         return dataclasses.replace(
             self, disks=(*self.disks, (serial, source, props)))
 

@@ -38,7 +38,13 @@ def lab(*args, **env):
     (("tree", "--linux", "/does/not/exist"), "does not exist"),
     (("test", "--arch", "s390x"), "unknown ARCH 's390x'"),
     (("machines", "--arch", "s390x"), "unknown ARCH 's390x'"),
-    (("run", "x", "--disk", "swap"), "DISK=swap: a serial number, '='")])
+    (("run", "x", "--disk", "swap"), "DISK=swap: a serial number, '='"),
+    (("run", "x", "--disk", "/tmp/x=5"), "serial number is a letter and"),
+    (("run", "x", "--disk", "job=5"), "there is a disk 'job' already"),
+    (("run", "x", "--disk", "a=5 a=6"), "there is a disk 'a' already"),
+    (("run", "x", "--disk", "a=/does/not/exist"), "DISK=a=/does/not/exist: No "),
+    (("run", "x", "--disk", "a=\u00b2"), "DISK=a=\u00b2: No such file"),
+    (("run", "x", "--disk", "a=/tmp"), "DISK=a=/tmp: Is a directory")])
 def test_bad_input_is_one_line(args, says):
     r = lab(*args)
     lines = [x for x in r.stderr.splitlines() if x.startswith("error: ")]
@@ -63,20 +69,24 @@ def test_a_file_that_makes_trouble_is_named(error, says):
 
 def test_who_runs_into_the_limit_is_told_of_it(monkeypatch, guest_vm, tmp_path,
                                                capsys):
-    script = ["sleep 60"]
+    script = ["""echo '{"t": "n"}' >> $rec; sleep 60"""]
     monkeypatch.setattr(main, "_tree", lambda a: None)
     monkeypatch.setattr(kernels, "build", lambda *a: tmp_path)
-    monkeypatch.setattr(vm, "command", lambda *a: ["sh", "-c", *script])
+    monkeypatch.setattr(vm, "command", lambda *a: [
+        "sh", "-c", f"rec={a[5]}; {script[0]}"])
     args = argparse.Namespace(
         arch="", profile="", machine="", cpus="", threads="", nodes="",
         accel="icount", variant="patched", append="", limit="1",
         job="/dev/null", disk="", vars="")
-    with pytest.raises(LabError, match="after 1 s.*; LIMIT= gives it more"):
+    with pytest.raises(boot.BootFailed,
+                       match="after 1 s.*; LIMIT= gives it more"):
         main.cmd_run(args)
-    script[0] = "true"
+    assert capsys.readouterr().out == '{"t": "n"}\n'
+    script[0] = """echo '{"t": "m"}' >> $rec"""
     with pytest.raises(boot.BootFailed) as e:
         main.cmd_run(args)
     assert "LIMIT" not in str(e.value)
+    assert capsys.readouterr().out == '{"t": "m"}\n'
     args.limit = "-1"
     with pytest.raises(LabError, match="LIMIT=-1: a number above 0"):
         main.cmd_run(args)
