@@ -104,6 +104,25 @@ def test_patch_that_does_not_apply_is_named_and_the_others_are_kept(toy):
     assert len(series.patch_files()) == 5
 
 
+def test_an_empty_patch_is_named(toy):
+    three_patches(toy)
+    (toy.patches / "00-toy/0003-c.c-Add-it.patch").write_text("")
+    with pytest.raises(LabError, match="^00-toy/0003-c.c-Add-it.patch is no "):
+        series.make_tree(toy.src)
+
+
+@pytest.mark.parametrize("name", ["00-toy/mine.patch", "0001-x.patch",
+                                  "new/0001-x.patch"])
+def test_a_file_that_is_no_patch_of_a_part_is_not_lost(toy, name):
+    three_patches(toy)
+    mine = toy.patches / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("x")
+    with pytest.raises(LabError, match=f"^{name} is no patch of a part"):
+        series.make_patches()
+    assert mine.read_text() == "x"
+
+
 def test_interrupted_refresh_is_not_used(toy, monkeypatch):
     three_patches(toy)
     series.make_tree(toy.src)
