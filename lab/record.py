@@ -19,6 +19,7 @@ from .common import OUT, TOP, LabError, say, write_atomic
 RESULTS = TOP / "bench" / "results"
 # a block of a page: everything between its name and the end is made anew
 BLOCK = re.compile(r"(?m)^<!-- (\S+) -->\n(.*?)^<!-- end -->$", re.S)
+OPEN = re.compile(r"(?m)^<!-- (\S+) -->$")
 STALE = re.compile(r"; stale: .*|; \d+ of \d+ stale$|(?<=[0-9a-f]{4})\*$", re.M)
 
 
@@ -136,20 +137,28 @@ def pages():
 
 def rendered(shown):
     """{page: its text with all blocks made anew}. LabError for a block that
-    nothing is known of, and for one that is recorded and that no page has."""
+    nothing is known of or that has no end, and for one that is recorded and that
+    no page has."""
     blocks = {name: f"{s.line()}\n\n{text}" for s in shown
               for name, text in s.blocks.items()}
     placed, out = set(), {}
 
     def fill(m, page):
         placed.add(m[1])
+        if inside := OPEN.search(m[2]):
+            raise LabError(f"{page.name}: block '{m[1]}' has no end before "
+                           f"'{inside[1]}' begins; put '<!-- end -->' there")
         if m[1] not in blocks:
             raise LabError(f"{page.name} has a block '{m[1]}', of which nothing "
                            "is recorded; --record of its command does, or "
                            "take it out")
         return f"<!-- {m[1]} -->\n{blocks[m[1]]}<!-- end -->"
     for page in pages():
-        out[page] = BLOCK.sub(lambda m, p=page: fill(m, p), page.read_text())
+        text = page.read_text()
+        out[page] = BLOCK.sub(lambda m, p=page: fill(m, p), text)
+        for name in set(OPEN.findall(BLOCK.sub("", text))) & set(blocks):
+            raise LabError(f"{page.name}: block '{name}' has no end; put "
+                           "'<!-- end -->' there")
     lost = sorted({name for s in shown if s.results for name in s.blocks}
                   - placed)
     if lost:
