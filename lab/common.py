@@ -176,8 +176,12 @@ def write_atomic(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     tmp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     data = text if isinstance(text, bytes) else text.encode()
-    tmp.write_bytes(data)
-    os.replace(tmp, path)
+    try:
+        tmp.write_bytes(data)
+        os.replace(tmp, path)
+    except BaseException:
+        tmp.unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager
@@ -186,20 +190,20 @@ def fresh_dir(path):
     and disappears when it does not. Replaces what was at path."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    tmp = path.with_name(f".{path.name}.{os.getpid()}.part")
+    tmp, old = (path.with_name(f".{path.name}.{os.getpid()}.{x}")
+                for x in ("part", "old"))
     shutil.rmtree(tmp, ignore_errors=True)
     tmp.mkdir()
     try:
         yield tmp
         if path.exists():
-            old = path.with_name(f".{path.name}.{os.getpid()}.old")
             os.replace(path, old)
-            os.replace(tmp, path)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(tmp, path)
+        os.replace(tmp, path)
     finally:
-        shutil.rmtree(tmp, ignore_errors=True)
+        if old.exists() and not path.exists():
+            os.replace(old, path)   # interrupted between the two
+        for d in old, tmp:
+            shutil.rmtree(d, ignore_errors=True)
 
 
 def prune(directory, keep):

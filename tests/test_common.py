@@ -30,6 +30,30 @@ def test_fresh_dir_appears_whole_or_not_at_all(tmp_path):
     assert (d / "whole").read_text() == "1"
 
 
+def test_fresh_dir_interrupted_between_two_renames_keeps_the_old_one(
+        tmp_path, monkeypatch):
+    d, real = tmp_path / "d", os.replace
+    with common.fresh_dir(d) as t:
+        (t / "old").touch()
+
+    def replace(a, b):
+        if b == d and str(a).endswith(".part"):
+            raise KeyboardInterrupt
+        real(a, b)
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        with common.fresh_dir(d) as t:
+            (t / "new").touch()
+    assert [p.name for p in tmp_path.rglob("*")] == ["d", "old"]
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path):
+    (tmp_path / "d" / "full").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        common.write_atomic(tmp_path / "d", "x")
+    assert [p.name for p in tmp_path.iterdir()] == ["d"]
+
+
 def test_disk_full_is_said_before_it_happens(tmp_path):
     with pytest.raises(LabError, match="CPUHP_CACHE"):
         common.need_space(tmp_path, 10**9, "a test")
