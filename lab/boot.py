@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from . import console, guest, vm
+from . import common, console, guest, vm
 from .common import LabError, Log, OUT, TOP, end_children, end_group, say, start
 
 JOBS = TOP / "guest" / "jobs"
@@ -49,13 +49,15 @@ def side_by_side(func, calls, workers):
             for t in done:
                 t.result()
             return [t.result() for t in todo]
-        except BaseException:
+        except BaseException as e:
             for t in todo:
                 t.cancel()
             # more than once: some may only be about to start a guest
             end_children()
             while concurrent.futures.wait(todo, 1).not_done:
                 end_children()
+            if not isinstance(e, KeyboardInterrupt):
+                common.ending.clear()       # who called may go on
             raise
 
 

@@ -231,8 +231,18 @@ def locked(name):
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"   another run of the lab holds {path}; waiting for it")
-            fcntl.flock(f, fcntl.LOCK_EX)
+            _wait_for(f)
         yield
+
+
+def _wait_for(f):
+    """Lock a file that somebody else holds. Only the main thread would be
+    interrupted where it waits for it in the kernel; KeyboardInterrupt when the
+    lab is ended."""
+    while not ending.wait(1):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    raise KeyboardInterrupt
 
 
 def digest(*parts):

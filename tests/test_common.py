@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -105,6 +106,33 @@ def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
     p.communicate(timeout=20)
     assert not list(tmp_path.iterdir())
     assert not any(pathlib.Path(f"/proc/{k}").exists() for k in kids)
+
+
+def test_who_waits_for_a_lock_can_be_ended(tmp_path, monkeypatch):
+    """In a thread, which no signal interrupts."""
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
+    monkeypatch.setattr(common, "ending", threading.Event())
+    got = []
+
+    def wait():
+        try:
+            with common.locked("x"):
+                got.append("the lock")
+        except KeyboardInterrupt:
+            got.append("ended")
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(2)]
+    with common.locked("x"):
+        threads[0].start()
+        time.sleep(0.2)
+        common.ending.set()
+        threads[0].join(5)
+    assert got == ["ended"]
+    common.ending.clear()
+    with common.locked("x"):
+        threads[1].start()
+        time.sleep(0.2)
+    threads[1].join(5)
+    assert got == ["ended", "the lock"]
 
 
 def test_a_port_that_there_is_not_and_a_command_without_ports(monkeypatch):
