@@ -56,6 +56,15 @@ def test_git_tree_tarball_and_directory_are_the_same_base(toy, tmp_path):
     assert source.tag_version(a) == "7.3.4"
 
 
+def test_an_import_that_was_ended_leaves_nothing_for_good(toy):
+    pack = source.store() / "objects" / "pack"
+    (pack / "tmp_pack_x").write_text("half")
+    (pack / "pack-whole.keep").touch()
+    source.get(str(toy.src))
+    names = {p.name for p in pack.iterdir()}
+    assert "tmp_pack_x" not in names and "pack-whole.keep" in names
+
+
 @pytest.mark.parametrize("relative", [False, True])
 def test_a_directory_in_another_repository_is_a_source(toy, monkeypatch,
                                                        relative):
@@ -322,12 +331,12 @@ case "$3 $6" in
 esac
 """
 CURL = """#!/bin/sh
-for last; do :; done
+for last; do out=$to to=$last; done
 echo "curl ${{last##*/}}" >> {log}
 case "$last" in
-*snapshot*) exec cp {snapshot} "$5" ;;
+*snapshot*) exec cp {snapshot} "$out" ;;
 */) echo '<a href="linux-7.3.tar.xz"> <a href="linux-7.3.4.tar.xz">' ;;
-*) cp {tar} "$3" ;;
+*) cp {tar} "$out" ;;
 esac
 exit $(cat {status})
 """
@@ -395,6 +404,11 @@ def test_kernel_org_is_asked_when_debian_has_none(toy, mirrors):
     assert mirrors.log()[-3:] == [
         f"curl {source.SNAPSHOT[0].rpartition('/')[2]}", "curl ",
         "curl linux-7.3.4.tar.xz"]
+
+
+def test_a_server_that_says_nothing_is_given_up():
+    """By curl itself, after so many seconds."""
+    assert {"--connect-timeout", "--speed-limit", "--speed-time"} < {*source.CURL}
 
 
 def test_a_snapshot_is_taken_if_it_is_the_file_it_was(toy, mirrors, tmp_path,
