@@ -79,7 +79,8 @@ class BootFailed(LabError):
 class Result:
     """What one boot gave: records (list of dict, in order), console (text),
     seconds (host wall time), files (name -> bytes), status (the job's exit
-    status, None if it did not end)."""
+    status, None if it did not end), log_error (why the console's file is not
+    whole, or None)."""
 
     def __init__(self):
         self.records = []
@@ -90,6 +91,7 @@ class Result:
         self.status = None
         self.splats = []
         self.timed_out = False
+        self.log_error = None
 
     def of(self, kind):
         """The records of a type."""
@@ -299,6 +301,7 @@ class Guest:
         end_group(self._qemu)
         self._threads[0].join(5)
         self._log.close()
+        self.result.log_error = self._log.error
         self.result.seconds = time.monotonic() - self._began
         for t in self._threads[1:]:
             t.join(15)

@@ -11,7 +11,8 @@ import math
 import pathlib
 
 from . import boot, guest, judge, kernels, vm
-from .common import LINUX, MAIN, OUT, TOP, LabError, write_atomic
+from .common import (LINUX, MAIN, OUT, TOP, HostError, LabError,
+                     write_atomic)
 from .console import Splats
 
 # what is booted in 'make test': machine, CPUs, threads; two nodes
@@ -810,7 +811,8 @@ def _name(case):
 
 
 def run(case, image):
-    """[(name, ok, detail)] of one case."""
+    """[(name, ok, detail)] of one case. LabError when this machine is what is
+    wrong: that is no result."""
     name = _name(case)
     ktap(case).unlink(missing_ok=True)
     try:
@@ -820,6 +822,8 @@ def run(case, image):
     except LabError as e:
         said = e.lines() if isinstance(e, boot.BootFailed) else []
         r = getattr(e, "result", None)
+        if isinstance(e, HostError) or r and r.log_error:
+            raise
         return [(ENDS, False, "\n".join([str(e), *said] + (
                     [r.output()[-1500:]] if r else [])))] + \
             [(x["name"], x["ok"] == "1", x.get("detail", ""))

@@ -44,6 +44,15 @@ class LabError(Exception):
     next step. The command line prints it and exits with 1."""
 
 
+class HostError(LabError):
+    """What is wrong with this machine, and says nothing of the kernel: it is
+    no result of a patch or a case."""
+
+
+class DiskFull(HostError):
+    """There is no space left."""
+
+
 def cache_dir():
     """The directory of everything that can be made again (sources, builds,
     guests): $CPUHP_CACHE, or cpuhp-lab below the user's cache directory."""
@@ -94,20 +103,20 @@ def check_profile(profile, arch):
 
 
 def need_space(path, gib, what):
-    """Raise LabError unless gib GiB are free where path is."""
+    """Raise DiskFull unless gib GiB are free where path is."""
     free = shutil.disk_usage(path).free / 2**30
     if free < gib:
-        raise LabError(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
+        raise DiskFull(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
                        "free; free some, or set CPUHP_CACHE to another disk "
                        "if it is the cache's")
 
 
 def disk_full(text, what, path):
-    """Raise LabError if text, what a program said when it failed, is about a
+    """Raise DiskFull if text, what a program said when it failed, is about a
     disk that is full; path is where it wrote."""
     if re.search(r"No space left on device|[Oo]ut of diskspace|"
                  r"Disk quota exceeded", text):
-        raise LabError(f"the disk of {path} is full ({what} failed); free some "
+        raise DiskFull(f"the disk of {path} is full ({what} failed); free some "
                        "space, or set CPUHP_CACHE to another disk if it is "
                        "the cache's")
 
@@ -336,7 +345,7 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
         e.pop(k, None)
     e.update(env or {})
     if not shutil.which(str(cmd[0])):
-        raise LabError(f"there is no program {cmd[0]}; run 'make deps'")
+        raise HostError(f"there is no program {cmd[0]}; run 'make deps'")
     logf = Log(log, "ab") if log else None
     p = start(cmd, cwd=cwd, env=e, stdin=stdin or subprocess.DEVNULL,
               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -400,13 +409,13 @@ def apt_dir(what, suite):
 
 def install(*sets):
     """Have bootstrap.sh install sets of packages, where that is allowed;
-    LabError says what a user may do where it is not."""
+    HostError says what a user may do where it is not."""
     p = subprocess.run(["sh", TOP / "lab" / "bootstrap.sh", *sets], text=True,
                        capture_output=True)
     said = p.stderr.strip().splitlines()
     if p.returncode:
-        raise LabError((said or ["bootstrap.sh failed"])[-1]
-                       .removeprefix("error: "))
+        raise HostError((said or ["bootstrap.sh failed"])[-1]
+                        .removeprefix("error: "))
     for line in said:
         say(line)
 

@@ -9,9 +9,9 @@ import shutil
 import tempfile
 import time
 
-from . import boot, cases, kernels, series
-from .common import (ARCHES, LINUX, MAIN, TOP, LabError, cache_dir, digest,
-                     git, locked, run, step, write_atomic)
+from . import boot, cases, kernels, record, series
+from .common import (ARCHES, LINUX, MAIN, TOP, HostError, LabError, cache_dir,
+                     digest, git, locked, run, step, write_atomic)
 from .report import Report
 
 
@@ -81,6 +81,8 @@ def check_each_patch(rep, arches, budget):
                     compile_commit(c, arches, left)
                 except TimeoutError:
                     break
+                except HostError:
+                    raise
                 except LabError as e:
                     rep.add(f"build after: {subject}", False, e)
                     last, done = c, done + 1
@@ -221,6 +223,8 @@ def one(rep, name, what, commit, arch):
     if not done:
         try:
             build_and_boot(what, commit, arch)
+        except HostError:
+            raise
         except LabError as e:
             entry["result"] = str(e).replace(f"{TOP}/", "")[:300]
     keep(what, arch, entry)

@@ -10,8 +10,8 @@ import re
 import shutil
 import subprocess
 
-from .common import (LabError, apt, apt_dir, cache_dir, check_arch, fresh_dir,
-                     locked, need_packages, run)
+from .common import (HostError, LabError, apt, apt_dir, cache_dir, check_arch,
+                     fresh_dir, locked, need_packages, run)
 
 # machine type -> what it needs. off: whether the guest's poweroff ends QEMU
 # (powernv hangs in it). append: for every boot; q35's takes the place of
@@ -186,7 +186,7 @@ def dtb(m, args):
 
 def xen():
     """Path of Debian's Xen for x86-64, from the first suite that has one;
-    LabError when none does."""
+    HostError when none does."""
     path = cache_dir() / "xen" / "xen"
     with locked("xen"):
         if path.exists():
@@ -207,8 +207,8 @@ def xen():
                     shutil.rmtree(tmp / "deb")
                 if path.exists():
                     return path
-    raise LabError("no suite of Debian serves xen-hypervisor-*-amd64; try again "
-                   "later, or leave Xen out with K=")
+    raise HostError("no suite of Debian serves xen-hypervisor-*-amd64; try again "
+                    "later, or leave Xen out with K=")
 
 
 def kvm_usable(arch):
@@ -281,16 +281,16 @@ def check_accel(accel, arch):
 
 
 def qemu_version(arch):
-    """'10.0.2'; LabError when QEMU is missing or older than 10."""
+    """'10.0.2'; HostError when QEMU is missing or older than 10."""
     q = QEMU[check_arch(arch)]
     need_packages(arch)
     if not shutil.which(q):
-        raise LabError(f"{q} is not installed; run 'make deps'")
+        raise HostError(f"{q} is not installed; run 'make deps'")
     out = subprocess.run([q, "--version"], capture_output=True, text=True)
     m = re.search(r"version (\d+)\.(\S+)", out.stdout)
     if not m or int(m[1]) < 10:
-        raise LabError(f"{q} is {m[0] if m else 'of no known version'}; 10 or "
-                       "newer is needed: run 'make deps'")
+        raise HostError(f"{q} is {m[0] if m else 'of no known version'}; 10 or "
+                        "newer is needed: run 'make deps'")
     return f"{m[1]}.{m[2]}"
 
 

@@ -125,7 +125,7 @@ def test_a_full_disk_hides_nothing_of_a_guest(guest_vm, tmp_path, monkeypatch,
     with pytest.raises(boot.BootFailed, match=says) as e:
         guest_vm("echo hello; " + script)
     assert e.value.result.console.startswith("hello\n")
-    assert not e.value.result.timed_out
+    assert not e.value.result.timed_out and e.value.result.log_error
 
 
 SPLAT = "echo 'WARNING: kernel/x.c:1 at f'; sleep 1;"

@@ -70,6 +70,14 @@ def test_disk_full_is_said_when_it_happens(tmp_path):
     common.disk_full("fatal: bad object", "git add", "here")
 
 
+def test_what_is_wrong_with_the_machine_is_another_error():
+    assert issubclass(common.DiskFull, common.HostError)
+    with pytest.raises(common.HostError, match="no program nix; run 'make d"):
+        common.run(["nix"])
+    with pytest.raises(common.DiskFull):
+        common.need_space("/", 10**9, "a test")
+
+
 def test_run_tells_the_command_and_ends_it():
     with pytest.raises(LabError, match="'false' failed with status 1"):
         common.run(["false"])
