@@ -769,10 +769,7 @@ GROUPS = {f.__name__: f for f in (
 def table(full="", cycles=""):
     """(quick, group, Case) of all. full: '1' for selftests in full length, and
     for those that are only then; cycles: of the leak loop."""
-    try:
-        cycles = int(cycles or 990)
-    except ValueError:
-        raise LabError(f"CYCLES={cycles}: a number is needed") from None
+    cycles = vm.number("CYCLES", cycles) or 990
     yield from ((True, g, c) for g, f in QUICK.items() for c in f(full))
     groups = GROUPS | (FULL if full else {})
     yield from ((False, g, c) for g, f in groups.items()

@@ -92,13 +92,15 @@ def check_port(cmd):
 def check_profile(profile, arch):
     """Return profile ('' is the normal one, 'debug+torture' is both), or raise
     LabError."""
-    if not set(profile.split("+")) <= set(PROFILES):
+    parts = profile.split("+")
+    if profile and (len(set(parts)) < len(parts) or
+                    not set(parts) <= set(PROFILES) - {""}):
         raise LabError(f"unknown PROFILE '{profile}'; use one of: "
                        + ", ".join(p for p in PROFILES if p))
     for only in "kcsan", "rt", "scx", "xen":
-        if only in profile.split("+") and arch != "x86_64":
+        if only in parts and arch != "x86_64":
             raise LabError(f"PROFILE={only} exists for x86_64 only, not "
-                           f"{arch}; use PROFILE=debug")
+                           f"{arch}; give ARCH=x86_64, or PROFILE=debug")
     return profile
 
 

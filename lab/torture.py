@@ -264,7 +264,7 @@ def forget(profile):
 
 def full_profile(profile):
     """With what the kernel's own torture tests need."""
-    return "+".join(filter(None, (profile, "torture")))
+    return "+".join(dict.fromkeys(filter(None, (*profile.split("+"), "torture"))))
 
 
 # what the columns of the table add up: kinds of boots, and how they are counted

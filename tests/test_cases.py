@@ -71,8 +71,9 @@ def test_groups_are_markers():
 def test_cycles_of_the_leak_loop():
     assert [c.results[1] for _, g, c in cases.table(cycles="10")
             if g == "leak"] == ["10 cycles"] * 2
-    with pytest.raises(LabError, match="CYCLES=x: a number"):
-        list(cases.table(cycles="x"))
+    for bad in "x", "0", "-1":
+        with pytest.raises(LabError, match=f"CYCLES={bad}: a number above 0"):
+            list(cases.table(cycles=bad))
 
 
 def test_no_selftests_is_an_error(monkeypatch, tmp_path):
