@@ -5,7 +5,6 @@ bench/results/."""
 
 import dataclasses
 import functools
-import json
 import textwrap
 import time
 
@@ -30,12 +29,13 @@ def stamp():
 
 def _keep(what, name, digest_, results, seconds, **more):
     """Put results instead of those it had before into bench/results/, unless
-    somebody ended the lab meanwhile: what fails then is not the kernel."""
+    somebody ended the lab meanwhile: what fails then is not the kernel. LabError
+    when linux/ is not what the stamp says, or the file is damaged."""
     if ending.is_set():
         return
-    path = record.RESULTS / f"{what}.json"
+    record.check_tree(stamp()["tree"])
     with locked("record"):          # boots side by side
-        doc = json.loads(path.read_text()) if path.exists() else {}
+        doc = record.read(record.RESULTS / f"{what}.json", {})
         doc[name] = {
             "stamp": {**stamp(), "inputs": digest_},
             "host_seconds": round(seconds, 1),

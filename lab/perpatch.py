@@ -124,13 +124,7 @@ def read_state():
     """{what: {architecture: {key, result, date, compiler}}} of what was built
     and booted; 'what' is the title of a patch, the name of a part for its tip,
     or that name and ' alone'."""
-    try:
-        return json.loads(STATE.read_text())
-    except FileNotFoundError:
-        return {}
-    except ValueError as e:
-        raise LabError(f"{STATE} is damaged: {e}; 'git checkout' brings the "
-                       "recorded one back") from None
+    return record.read(STATE, {})
 
 
 def alone(part):

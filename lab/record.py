@@ -109,6 +109,28 @@ def each(pattern, func, again):
     return out
 
 
+def read(path, none):
+    """The document in a recorded file that more is to be put into; 'none', which
+    is of its type, without a file. LabError for one that is damaged."""
+    try:
+        doc = json.loads(path.read_text())
+        if type(doc) is not type(none):
+            raise ValueError(f"it is no {type(none).__name__}")
+    except FileNotFoundError:
+        return none
+    except ValueError as e:
+        raise LabError(f"{path} is damaged: {e}; 'git checkout' brings the "
+                       "recorded one back") from None
+    return doc
+
+
+def check_tree(tree):
+    """Raise LabError unless linux/ has this tree still, which is git's id."""
+    if kernels.tree_of(kernels.wanted_commit("patched")) != tree:
+        raise LabError("linux/ is another one now, and what is measured of the "
+                       "one before is not recorded; run it again")
+
+
 def save(name, doc):
     """Write a document to bench/results/NAME.json."""
     write_atomic(RESULTS / f"{name}.json", json.dumps(doc, indent=1) + "\n")
