@@ -4,6 +4,7 @@
 import argparse
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,8 +46,9 @@ def cmd_kernels(a):
 
 def cmd_guest(a):
     from . import guest
+    arches = _arches(a.arch)
     _tree(a)
-    for arch in _arches(a.arch):
+    for arch in arches:
         print(guest.rootfs(arch))
         print(guest.lab_disk(arch))
 
@@ -95,7 +97,15 @@ def cmd_run(a):
         m = m.with_disk(serial, int(source) if source.isdecimal() else
                         pathlib.Path("kernel" if source == "kernel" else
                                      os.path.abspath(source)))
-    given = dict(x.partition("=")[::2] for x in shlex.split(a.vars))
+    try:
+        words = shlex.split(a.vars)
+    except ValueError as e:
+        raise LabError(f"VARS={a.vars}: {e}; quote as a shell would") from None
+    for x in words:
+        if not re.match(r"[A-Za-z_]\w*=", x, re.A):
+            raise LabError(f"VARS={a.vars}: '{x}' sets no variable; give "
+                           "NAME=value, in quotes if it has blanks")
+    given = dict(x.partition("=")[::2] for x in words)
     limit = vm.number("LIMIT", a.limit) or 300
     try:
         with open(a.job) as f:
@@ -128,6 +138,8 @@ def cmd_hwtest(a):
     """The kit for a machine that somebody has."""
     from . import hwtest
     arches = _arches(a.arch)
+    for x in arches:
+        hwtest.check_kit(x)
     _tree(a)
     hwtest.main(arches, a.packages)
 
@@ -140,16 +152,19 @@ def cmd_hwreport(a):
 
 def cmd_hwcheck(a):
     """The kit in QEMU."""
-    from . import check
-    _arches(a.arch)
+    from . import check, hwtest
+    for x in _arches(a.arch):
+        hwtest.check_kit(x)
     _tree(a)
     return check.others(a, "hwtest", arch=a.arch)
 
 
 def cmd_bench(a):
     from . import bench
+    what = a.scenario, a.cpus, a.arch, a.full, a.record, a.accel
+    bench.plan(*what)
     _tree(a)
-    bench.main(a.scenario, a.cpus, a.arch, a.full, a.record, a.accel)
+    bench.main(*what)
 
 
 def cmd_sides(a):
@@ -165,9 +180,12 @@ def cmd_sides(a):
             raise LabError("WHAT=rebuild has its own machines: of THREADS, NODES, "
                            "MACHINE and ACCEL it takes none, only ARCH and CPUS")
         cpus = vm.number("CPUS", a.cpus)
+        rebuilds.shapes(arch, a.record, cpus)
         _tree(a)
         return rebuilds.main(arch, a.record, cpus)
     m = _machine(a, arch)
+    if a.cmd == "insns":
+        insns.check_machine(m)
     _tree(a)
     {"insns": insns, "offcpu": offcpu}[a.cmd].main(m, a.record)
 
@@ -190,7 +208,8 @@ def cmd_tables(a):
 
 def cmd_record(a):
     """Record what is stale or missing."""
-    from . import recordrun
+    from . import recordrun, vm
+    vm.number("LIMIT", a.limit)
     _tree(a)
     status = recordrun.main(a.k, a.limit, a.list)
     if not a.list:
@@ -199,8 +218,10 @@ def cmd_record(a):
 
 
 def cmd_machines(a):
-    from . import check
+    from . import check, vm
     _arches(a.arch)
+    if vm.number("CYCLES", a.cycles) and a.record:
+        raise LabError("RECORD=1 keeps what the cases say; run it without CYCLES=")
     _tree(a)
     return check.others(a, "machines", os.cpu_count() or 1, arch=a.arch,
                         cycles=a.cycles, record=a.record, full=a.full)
@@ -232,14 +253,18 @@ def cmd_test(a):
 
 def cmd_torture(a):
     from . import torture
+    arches = _arches(a.arch)
+    minutes, seed = torture.numbers(a.minutes, a.seed)
+    for x in arches:
+        common.check_profile(a.profile, x)
     _tree(a)
-    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed,
-                        a.record)
+    return torture.main(minutes, arches, a.profile, seed, a.record)
 
 
 def cmd_bisect(a):
     from . import perpatch
     arches = _arches(a.arch)
+    perpatch.check_part(a.part)
     _tree(a)
     return perpatch.main(arches, a.part)
 

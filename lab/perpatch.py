@@ -151,6 +151,12 @@ def alone(part):
                    cwd=LINUX, env={**env, **who}).strip()
 
 
+def check_part(which):
+    """LabError for a PART= that there is not, by what is in patches/."""
+    if which not in ("", "tips", "alone"):
+        series.find_part(which)
+
+
 def points(which):
     """[(what, commit)] of linux/ for PART=: 'tips', 'alone', a part, or all
     patches."""

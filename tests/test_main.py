@@ -29,7 +29,10 @@ def lab(*args, **env):
     (("run", sys.executable), "it is no text"),
     (("kernels", "--profile", "rt", "--arch", "ppc64le"), "x86_64 only"),
     (("kernels", "--profile", "kcsan", "--arch", "ppc64le"), "x86_64 only"),
+    (("kernels", "--profile", "kcsan"), "give ARCH=x86_64"),
     (("kernels", "--profile", "fast"), "unknown PROFILE"),
+    (("kernels", "--profile", "debug+"), "unknown PROFILE 'debug+'"),
+    (("kernels", "--profile", "debug+debug"), "unknown PROFILE"),
     (("shell", "--cpus", "7"), "does not fit"),
     (("shell", "--arch", "x86_64", "--machine", "pseries"), "not x86_64"),
     (("bench", "--scenario", "nix"), "no SCENARIO"),
@@ -38,6 +41,20 @@ def lab(*args, **env):
     (("tree", "--linux", "/does/not/exist"), "does not exist"),
     (("test", "--arch", "s390x"), "unknown ARCH 's390x'"),
     (("machines", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("machines", "--record", "--cycles", "9"), "run it without CYCLES="),
+    (("machines", "--cycles", "x"), "CYCLES=x: a number above 0"),
+    (("guest", "--arch", "s390x"), "unknown ARCH 's390x'"),
+    (("hwtest", "--arch", "arm64"), "there is no kit for arm64"),
+    (("hwtest-check", "--arch", "arm64"), "there is no kit for arm64"),
+    (("hwreport", ""), "FILE= is needed"),
+    (("torture", "--minutes", "0"), "MINUTES=0: a number above 0"),
+    (("torture", "--profile", "fast"), "unknown PROFILE"),
+    (("bisect-check", "--part", "nix"), "there is no part 'nix'"),
+    (("record", "--limit", "x"), "LIMIT=x: a number above 0"),
+    (("insns", "--accel", "mttcg"), "counts in icount only"),
+    (("insns", "--what", "rebuild", "--cpus", "7"), "WHAT=rebuild has"),
+    (("run", "x", "--vars", "A='x"), "VARS=A='x: No closing quotation"),
+    (("run", "x", "--vars", "A=1 2B=3"), "'2B=3' sets no variable"),
     (("run", "x", "--disk", "swap"), "DISK=swap: a serial number, '='"),
     (("run", "x", "--disk", "/tmp/x=5"), "serial number is a letter and"),
     (("run", "x", "--disk", "job=5"), "there is a disk 'job' already"),
@@ -45,8 +62,10 @@ def lab(*args, **env):
     (("run", "x", "--disk", "a=/does/not/exist"), "DISK=a=/does/not/exist: No "),
     (("run", "x", "--disk", "a=\u00b2"), "DISK=a=\u00b2: No such file"),
     (("run", "x", "--disk", "a=/tmp"), "DISK=a=/tmp: Is a directory")])
-def test_bad_input_is_one_line(args, says):
-    r = lab(*args)
+def test_bad_input_is_one_line(args, says, tmp_path):
+    """Before the source or anything else is looked for."""
+    r = lab(*args, CPUHP_CACHE=str(tmp_path))
+    assert {p.name for p in tmp_path.iterdir()} <= {"lock-source"}
     lines = [x for x in r.stderr.splitlines() if x.startswith("error: ")]
     assert r.returncode == 1 and len(lines) == 1 and says in lines[0]
     assert "Traceback" not in r.stderr
