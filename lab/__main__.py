@@ -345,6 +345,11 @@ if __name__ == "__main__":
     signal.signal(signal.SIGHUP, _term)
     try:
         status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # of 'make ... | head'; nor is there anybody for what is not printed yet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
     except LabError as e:
         for line in getattr(e, "lines", list)():
             say(line)

@@ -111,6 +111,41 @@ def test_who_runs_into_the_limit_is_told_of_it(monkeypatch, guest_vm, tmp_path,
         main.cmd_run(args)
 
 
+def test_a_reader_that_goes_away_is_no_error():
+    r = subprocess.run(
+        ["bash", "-c", '"$0" -c "$1" patches | true; echo ${PIPESTATUS[0]}',
+         sys.executable, "import runpy; from lab import common\n"
+         "common.check_port = lambda cmd: print('x\\n' * 99999)\n"
+         "runpy.run_module('lab', run_name='__main__')"],
+        cwd=TOP, text=True, capture_output=True)
+    assert (r.stdout, r.stderr) == ("141\n", "")
+
+
+def make(*args):
+    """What make would do, or says."""
+    r = subprocess.run(["make", "-n", *args], cwd=TOP, text=True,
+                       capture_output=True)
+    return r.stdout + r.stderr
+
+
+def test_a_variable_that_no_target_takes_is_an_error():
+    assert "no target takes MINUTE=; 'make help' says" in make(
+        "torture", "MINUTE=5")
+    for good in (("V=1", "O=/x", "J=4"), ("-j4", "CPUHP_CACHE=/x"),
+                 ("SHELL=/bin/bash", "https_proxy=x", "VARS=A=1 NIX=2")):
+        assert " -m lab run " in make("run", "JOB=x", *good)
+
+
+def test_a_value_may_have_any_character(tmp_path):
+    """What the shell of a recipe makes of it."""
+    line = make("run", "JOB=it's", "VARS=A='x y' B=\"1\"", "APPEND=a,b;c")
+    args = line.replace("\\\n", " ").partition(" -m lab ")[2]
+    said = subprocess.run(["bash", "-c", f"printf '%s\\n' {args}"], text=True,
+                          capture_output=True).stdout
+    assert said.splitlines() == ["run", "--append", "a,b;c", "--vars",
+                                 "A='x y' B=\"1\"", "it's"]
+
+
 def test_every_entry_of_the_makefile_is_in_its_help():
     text = (TOP / "Makefile").read_text()
     phony = text.split(".PHONY:")[1].split("help:")[0]
@@ -119,6 +154,10 @@ def test_every_entry_of_the_makefile_is_in_its_help():
     for target in phony.replace("\\", " ").split():
         if target != "help":
             assert f"make {target} " in help_
-    for variable in re.findall(r"\$\(if \$\((\w+)\)", text):
+    given = re.search(r"(?m)^GIVEN = ((?:.*\\\n)*.*)", text)[1]
+    given = set(given.replace("\\", " ").split())
+    assert given == {"PORT"} | set(re.findall(
+        r"\$\((?:call opt,|if \$\(|call quoted,\$\()([A-Z]+)[,)]", text))
+    for variable in given:
         assert f"{variable}=" in help_
     assert max(map(len, help_.splitlines())) <= 80
