@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-from .common import (PORT, LabError, apt, apt_dir, cache_dir, digest,
+from .common import (PORT, DiskFull, LabError, apt, apt_dir, cache_dir, digest,
                      disk_full, git, locked, need_space, run, say, step,
                      write_atomic)
 
@@ -210,6 +210,8 @@ def _try(what, func, *args):
     source must not stop the others."""
     try:
         return func(*args)
+    except DiskFull:                # nor is there space for another
+        raise
     except LabError as e:
         say(f"   {what}: skipped ({str(e)[:100]})")
         return None
