@@ -1,20 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0
 # Every entry point of the project; 'make help' lists them.
 
+# a value as the shell takes it, and the option of a variable that is given
+quoted = '$(subst ','\'',$(1))'
+opt = $(if $($(1)),$(2) $(call quoted,$($(1))))
 # variables a user may give, and what the lab's options are called
-ARGS = $(if $(ARCH),--arch '$(ARCH)') $(if $(PROFILE),--profile '$(PROFILE)')
-WHICH = $(if $(ARCH),--arch '$(ARCH)') $(if $(CPUS),--cpus '$(CPUS)') \
-	$(if $(THREADS),--threads '$(THREADS)') \
-	$(if $(NODES),--nodes '$(NODES)') \
-	$(if $(MACHINE),--machine '$(MACHINE)') \
-	$(if $(ACCEL),--accel '$(ACCEL)')
-VM = $(WHICH) $(if $(PROFILE),--profile '$(PROFILE)') \
-	$(if $(VARIANT),--variant '$(VARIANT)') \
-	$(if $(APPEND),--append '$(APPEND)')
-SRC = $(if $(LINUX),--linux '$(LINUX)')
+ARGS = $(call opt,ARCH,--arch) $(call opt,PROFILE,--profile)
+WHICH = $(call opt,ARCH,--arch) $(call opt,CPUS,--cpus) \
+	$(call opt,THREADS,--threads) $(call opt,NODES,--nodes) \
+	$(call opt,MACHINE,--machine) $(call opt,ACCEL,--accel)
+VM = $(WHICH) $(call opt,PROFILE,--profile) \
+	$(call opt,VARIANT,--variant) $(call opt,APPEND,--append)
+SRC = $(call opt,LINUX,--linux)
 REC = $(if $(RECORD),--record)
 ifdef ONLY
 $(error ONLY= has become K=, names as of pytest -k; see 'make help')
+endif
+# all of them
+GIVEN = ACCEL APPEND ARCH CPUS CYCLES DISK FILE FORCE FULL JOB K LIMIT LINUX LIST \
+	MACHINE MINUTES NODES NOTE PACKAGES PART PORT PROFILE RECORD SCENARIO SEED \
+	THREADS VARIANT VARS WHAT
+# make's own, kbuild's, which many type, and what programs have from the
+# environment
+OTHERS = MAKE% SHELL .% V O J CPUHP_% CCACHE_% PIP_% PYTHON% XDG_% LC_% LANG \
+	%_proxy %_PROXY HOME PATH TMPDIR
+UNKNOWN := $(filter-out $(GIVEN) $(OTHERS),$(foreach v,$(.VARIABLES),\
+	$(if $(filter command,$(origin $(v))),$(v))))
+ifneq ($(UNKNOWN),)
+$(error no target takes $(UNKNOWN:%=%=); 'make help' says what there is)
 endif
 
 # the last line of bootstrap is the interpreter; it makes no change when
@@ -104,59 +117,58 @@ patches:
 kernels:
 	$(LAB) kernels $(SRC) $(ARGS) $(if $(NOTE),--note)
 guest:
-	$(LAB) guest $(SRC) $(if $(ARCH),--arch '$(ARCH)')
+	$(LAB) guest $(SRC) $(call opt,ARCH,--arch)
 boot:
-	$(LAB) boot $(SRC) $(if $(ARCH),--arch '$(ARCH)')
+	$(LAB) boot $(SRC) $(call opt,ARCH,--arch)
 shell:
 	$(LAB) shell $(SRC) $(VM)
 run:
-	$(LAB) run $(SRC) $(VM) $(if $(LIMIT),--limit '$(LIMIT)') \
-		$(if $(VARS),--vars '$(VARS)') $(if $(DISK),--disk '$(DISK)') \
-		'$(JOB)'
+	$(LAB) run $(SRC) $(VM) $(call opt,LIMIT,--limit) \
+		$(call opt,VARS,--vars) $(call opt,DISK,--disk) \
+		$(call quoted,$(JOB))
 bench:
-	$(LAB) bench $(SRC) $(REC) $(if $(SCENARIO),--scenario '$(SCENARIO)') \
-		$(if $(CPUS),--cpus '$(CPUS)') $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(ACCEL),--accel '$(ACCEL)') $(if $(FULL),--full)
+	$(LAB) bench $(SRC) $(REC) $(call opt,SCENARIO,--scenario) \
+		$(call opt,CPUS,--cpus) $(call opt,ARCH,--arch) \
+		$(call opt,ACCEL,--accel) $(if $(FULL),--full)
 offcpu:
 	$(LAB) offcpu $(SRC) $(REC) $(WHICH)
 insns:
-	$(LAB) insns $(SRC) $(REC) $(WHICH) $(if $(WHAT),--what '$(WHAT)')
+	$(LAB) insns $(SRC) $(REC) $(WHICH) $(call opt,WHAT,--what)
 model:
 	$(LAB) model $(SRC)
 tables:
 	$(LAB) tables $(SRC)
 record:
-	$(LAB) record $(SRC) $(if $(K),-k '$(K)') \
-		$(if $(LIMIT),--limit '$(LIMIT)') $(if $(LIST),--list)
+	$(LAB) record $(SRC) $(call opt,K,-k) \
+		$(call opt,LIMIT,--limit) $(if $(LIST),--list)
 test:
-	$(LAB) test $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(K),-k '$(K)') $(if $(FULL),--full)
+	$(LAB) test $(SRC) $(call opt,ARCH,--arch) \
+		$(call opt,K,-k) $(if $(FULL),--full)
 machines guests:
-	$(LAB) machines $(SRC) $(REC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(K),-k '$(K)') $(if $(CYCLES),--cycles '$(CYCLES)') \
+	$(LAB) machines $(SRC) $(REC) $(call opt,ARCH,--arch) \
+		$(call opt,K,-k) $(call opt,CYCLES,--cycles) \
 		$(if $(FULL),--full)
 torture:
 	$(LAB) torture $(SRC) $(REC) $(ARGS) \
-		$(if $(MINUTES),--minutes '$(MINUTES)') \
-		$(if $(SEED),--seed '$(SEED)')
+		$(call opt,MINUTES,--minutes) $(call opt,SEED,--seed)
 bisect-check:
-	$(LAB) bisect-check $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(PART),--part '$(PART)')
+	$(LAB) bisect-check $(SRC) $(call opt,ARCH,--arch) \
+		$(call opt,PART,--part)
 compile-matrix:
-	$(LAB) compile-matrix $(SRC) $(REC) $(if $(K),-k '$(K)')
+	$(LAB) compile-matrix $(SRC) $(REC) $(call opt,K,-k)
 foreign:
-	$(LAB) foreign $(SRC) $(REC) $(if $(K),-k '$(K)')
+	$(LAB) foreign $(SRC) $(REC) $(call opt,K,-k)
 litmus:
 	$(LAB) litmus $(SRC) $(REC)
 scx:
 	$(LAB) scx $(SRC) $(REC)
 hwtest:
-	$(LAB) hwtest $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
+	$(LAB) hwtest $(SRC) $(call opt,ARCH,--arch) \
 		$(if $(PACKAGES),--packages)
 hwtest-check:
-	$(LAB) hwtest-check $(SRC) $(if $(ARCH),--arch '$(ARCH)') \
-		$(if $(K),-k '$(K)')
+	$(LAB) hwtest-check $(SRC) $(call opt,ARCH,--arch) \
+		$(call opt,K,-k)
 hwreport:
-	$(LAB) hwreport '$(FILE)'
+	$(LAB) hwreport $(call quoted,$(FILE))
 clean:
 	rm -rf out

@@ -4,6 +4,7 @@
 import argparse
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,8 +49,9 @@ def cmd_kernels(a):
 
 def cmd_guest(a):
     from . import guest
+    arches = _arches(a.arch)
     _tree(a)
-    for arch in _arches(a.arch):
+    for arch in arches:
         print(guest.rootfs(arch))
         print(guest.lab_disk(arch))
 
@@ -89,10 +91,24 @@ def cmd_run(a):
         if not source:
             raise LabError(f"DISK={serial}: a serial number, '=' and a file or "
                            "a number of bytes are needed")
-        m = m.with_disk(serial, int(source) if source.isdigit() else
+        if not source.isdecimal() and source != "kernel":
+            try:
+                open(source).close()
+            except OSError as e:
+                raise LabError(f"DISK={serial}={source}: {e.strerror}; name a "
+                               "file, or give a number of bytes") from None
+        m = m.with_disk(serial, int(source) if source.isdecimal() else
                         pathlib.Path("kernel" if source == "kernel" else
                                      os.path.abspath(source)))
-    given = dict(x.partition("=")[::2] for x in shlex.split(a.vars))
+    try:
+        words = shlex.split(a.vars)
+    except ValueError as e:
+        raise LabError(f"VARS={a.vars}: {e}; quote as a shell would") from None
+    for x in words:
+        if not re.match(r"[A-Za-z_]\w*=", x, re.A):
+            raise LabError(f"VARS={a.vars}: '{x}' sets no variable; give "
+                           "NAME=value, in quotes if it has blanks")
+    given = dict(x.partition("=")[::2] for x in words)
     limit = vm.number("LIMIT", a.limit) or 300
     try:
         with open(a.job) as f:
@@ -103,16 +119,21 @@ def cmd_run(a):
                        "guest") from None
     _tree(a)
     image = kernels.build(a.variant, arch, a.profile)
+
+    def show(r):
+        for rec in r.records:
+            print(json.dumps(rec))
+        print(r.output(), end="", flush=True)
     try:
         r = boot.run_job(m, image, job, name=f"run-{m.name()}",
                          append=a.append, limit=limit)
     except boot.BootFailed as e:
+        show(e.result)              # what came until then
         if not e.result.timed_out:
             raise
-        raise LabError(f"{e}; LIMIT= gives it more") from None
-    for rec in r.records:
-        print(json.dumps(rec))
-    print(r.output(), end="")
+        raise boot.BootFailed(f"{e}; LIMIT= gives it more",
+                              e.result) from None
+    show(r)
     return r.status
 
 
@@ -120,6 +141,8 @@ def cmd_hwtest(a):
     """The kit for a machine that somebody has."""
     from . import hwtest
     arches = _arches(a.arch)
+    for x in arches:
+        hwtest.check_kit(x)
     _tree(a)
     hwtest.main(arches, a.packages)
 
@@ -132,16 +155,19 @@ def cmd_hwreport(a):
 
 def cmd_hwcheck(a):
     """The kit in QEMU."""
-    from . import check
-    _arches(a.arch)
+    from . import check, hwtest
+    for x in _arches(a.arch):
+        hwtest.check_kit(x)
     _tree(a)
     return check.others(a, "hwtest", arch=a.arch)
 
 
 def cmd_bench(a):
     from . import bench
+    what = a.scenario, a.cpus, a.arch, a.full, a.record, a.accel
+    bench.plan(*what)
     _tree(a)
-    bench.main(a.scenario, a.cpus, a.arch, a.full, a.record, a.accel)
+    bench.main(*what)
 
 
 def cmd_sides(a):
@@ -157,9 +183,12 @@ def cmd_sides(a):
             raise LabError("WHAT=rebuild has its own machines: of THREADS, NODES, "
                            "MACHINE and ACCEL it takes none, only ARCH and CPUS")
         cpus = vm.number("CPUS", a.cpus)
+        rebuilds.shapes(arch, a.record, cpus)
         _tree(a)
         return rebuilds.main(arch, a.record, cpus)
     m = _machine(a, arch)
+    if a.cmd == "insns":
+        insns.check_machine(m)
     _tree(a)
     {"insns": insns, "offcpu": offcpu}[a.cmd].main(m, a.record)
 
@@ -182,7 +211,8 @@ def cmd_tables(a):
 
 def cmd_record(a):
     """Record what is stale or missing."""
-    from . import recordrun
+    from . import recordrun, vm
+    vm.number("LIMIT", a.limit)
     _tree(a)
     status = recordrun.main(a.k, a.limit, a.list)
     if not a.list:
@@ -191,8 +221,10 @@ def cmd_record(a):
 
 
 def cmd_machines(a):
-    from . import check
+    from . import check, vm
     _arches(a.arch)
+    if vm.number("CYCLES", a.cycles) and a.record:
+        raise LabError("RECORD=1 keeps what the cases say; run it without CYCLES=")
     _tree(a)
     return check.others(a, "machines", os.cpu_count() or 1, arch=a.arch,
                         cycles=a.cycles, record=a.record, full=a.full)
@@ -224,14 +256,18 @@ def cmd_test(a):
 
 def cmd_torture(a):
     from . import torture
+    arches = _arches(a.arch)
+    minutes, seed = torture.numbers(a.minutes, a.seed)
+    for x in arches:
+        common.check_profile(a.profile, x)
     _tree(a)
-    return torture.main(a.minutes, _arches(a.arch), a.profile, a.seed,
-                        a.record)
+    return torture.main(minutes, arches, a.profile, seed, a.record)
 
 
 def cmd_bisect(a):
     from . import perpatch
     arches = _arches(a.arch)
+    perpatch.check_part(a.part)
     _tree(a)
     return perpatch.main(arches, a.part)
 
@@ -312,6 +348,11 @@ if __name__ == "__main__":
     signal.signal(signal.SIGHUP, _term)
     try:
         status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # of 'make ... | head'; nor is there anybody for what is not printed yet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
     except LabError as e:
         for line in getattr(e, "lines", list)():
             say(line)

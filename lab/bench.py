@@ -52,6 +52,11 @@ def load(name):
     for key in ("title", "machine", "job" if "job" in s else "op"):
         if not s.get(key):
             raise LabError(f"{path} has no '{key}'")
+    for m in s["machine"]:
+        if m.get("type") not in vm.MACHINES:
+            raise LabError(f"{path}: there is no machine type "
+                           f"'{m.get('type', '')}', only "
+                           + ", ".join(vm.MACHINES))
     if s.get("report", "") not in ("", *mailtables.TABLES):
         raise LabError(f"{path}: there is no report '{s['report']}', only "
                        + ", ".join(mailtables.TABLES))
@@ -193,11 +198,15 @@ def job_text(scenario, m, variant, treatment="", cycle=None):
 
 
 def cpulist(text):
-    """The set of CPU numbers in a cpulist such as '0-3,8'."""
+    """The set of CPU numbers in a cpulist such as '0-3,8'; LabError if the text
+    is none."""
     out = set()
     for part in filter(None, text.strip().split(",")):
-        a, _, b = part.partition("-")
-        out |= set(range(int(a), int(b or a) + 1))
+        m = re.fullmatch(r"(\d+)(?:-(\d+))?", part, re.A)
+        cpus = m and range(int(m[1]), int(m[2] or m[1]) + 1)
+        if not cpus:
+            raise LabError(f"'{text.strip()}' is no list of CPUs such as '0-3,8'")
+        out |= set(cpus)
     return out
 
 
@@ -551,14 +560,14 @@ def shown():
         if f"results:{p.stem}" not in have]
 
 
-def main(name, cpus=None, arch=None, full=False, rec=False, accel=""):
-    """Run scenario 'name' ('' is the default set, 'all' that with all sizes
-    and the others; with full those get all of theirs), print tables, write
-    out/bench/NAME.{json,png}; with rec also bench/results/NAME.json."""
+def plan(name, cpus=None, arch=None, full=False, rec=False, accel=""):
+    """[(scenario, its Machines)] of what main() is given; LabError for what
+    there is not, or cannot be together."""
     if arch:
         check_arch(arch)
     cpus = vm.number("CPUS", cpus)
-    part = arch or accel or cpus and not (name and load(name).get("needs_cpus"))
+    part = arch or accel or cpus and not (
+        name not in ("", "all") and load(name).get("needs_cpus"))
     if rec and part:
         raise LabError("RECORD=1 keeps what the scenario says, not a part of it; "
                        "run it without ARCH=, ACCEL= and CPUS=")
@@ -573,10 +582,15 @@ def main(name, cpus=None, arch=None, full=False, rec=False, accel=""):
                 if (s.get("default") or name and s.get("in_all"))
                 and (not arch or any(vm.MACHINES[m["type"]]["arch"] == arch
                                      for m in s["machine"]))]
-    # bad input ends here, not later
-    todo = [(s, machines(s, cpus, arch, full or name == "all"
+    return [(s, machines(s, cpus, arch, full or name == "all"
                          and s.get("default"), accel)) for s in todo]
-    for s, which in todo:
+
+
+def main(name, cpus=None, arch=None, full=False, rec=False, accel=""):
+    """Run scenario 'name' ('' is the default set, 'all' that with all sizes
+    and the others; with full those get all of theirs), print tables, write
+    out/bench/NAME.{json,png}; with rec also bench/results/NAME.json."""
+    for s, which in plan(name, cpus, arch, full, rec, accel):
         doc = measure(s, which)
         print("\n" + table(doc), flush=True)
         record.leave("bench", s["name"], doc, files(doc), rec)

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from . import console, guest, vm
+from . import common, console, guest, vm
 from .common import LabError, Log, OUT, TOP, end_children, end_group, say, start
 
 JOBS = TOP / "guest" / "jobs"
@@ -49,13 +49,15 @@ def side_by_side(func, calls, workers):
             for t in done:
                 t.result()
             return [t.result() for t in todo]
-        except BaseException:
+        except BaseException as e:
             for t in todo:
                 t.cancel()
             # more than once: some may only be about to start a guest
             end_children()
             while concurrent.futures.wait(todo, 1).not_done:
                 end_children()
+            if not isinstance(e, KeyboardInterrupt):
+                common.ending.clear()       # who called may go on
             raise
 
 
@@ -77,7 +79,8 @@ class BootFailed(LabError):
 class Result:
     """What one boot gave: records (list of dict, in order), console (text),
     seconds (host wall time), files (name -> bytes), status (the job's exit
-    status, None if it did not end)."""
+    status, None if it did not end), log_error (why the console's file is not
+    whole, or None)."""
 
     def __init__(self):
         self.records = []
@@ -88,6 +91,7 @@ class Result:
         self.status = None
         self.splats = []
         self.timed_out = False
+        self.log_error = None
 
     def of(self, kind):
         """The records of a type."""
@@ -297,6 +301,7 @@ class Guest:
         end_group(self._qemu)
         self._threads[0].join(5)
         self._log.close()
+        self.result.log_error = self._log.error
         self.result.seconds = time.monotonic() - self._began
         for t in self._threads[1:]:
             t.join(15)

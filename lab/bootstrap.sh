@@ -36,7 +36,10 @@ scx="clang-19 llvm-19 dwarves libelf-dev libzstd-dev zlib1g-dev"
 
 # two first runs must not install into each other
 exec 9>"$cache/lock-bootstrap"
-flock 9
+flock -n 9 || {
+	echo "   another run of the lab holds $cache/lock-bootstrap; waiting for it" >&2
+	flock 9
+}
 
 missing() {
 	for p; do

@@ -5,7 +5,6 @@ bench/results/."""
 
 import dataclasses
 import functools
-import json
 import textwrap
 import time
 
@@ -31,12 +30,13 @@ def stamp():
 def _keep(what, name, digest_, results, seconds, of, **more):
     """Put results, of these kernels, instead of those it had before into
     bench/results/, unless somebody ended the lab meanwhile: what fails then is not
-    the kernel."""
+    the kernel. LabError when linux/ is not what the stamp says, or the file is
+    damaged."""
     if ending.is_set():
         return
-    path = record.RESULTS / f"{what}.json"
+    record.check_tree(stamp()["tree"])
     with locked("record"):          # boots side by side
-        doc = json.loads(path.read_text()) if path.exists() else {}
+        doc = record.read(record.RESULTS / f"{what}.json", {})
         doc[name] = {
             "stamp": {**stamp(), "of": [*map(list, of)],
                       "kernel": record.code((), tuple(of)), "inputs": digest_},

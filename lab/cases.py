@@ -11,7 +11,8 @@ import math
 import pathlib
 
 from . import boot, guest, judge, kernels, vm
-from .common import LINUX, MAIN, OUT, TOP, LabError, write_atomic
+from .common import (LINUX, MAIN, OUT, TOP, HostError, LabError,
+                     write_atomic)
 from .console import Splats
 
 # what is booted in 'make test': machine, CPUs, threads; two nodes
@@ -774,10 +775,7 @@ GROUPS = {f.__name__: f for f in (
 def table(full="", cycles=""):
     """(quick, group, Case) of all. full: '1' for selftests in full length, and
     for those that are only then; cycles: of the leak loop."""
-    try:
-        cycles = int(cycles or 990)
-    except ValueError:
-        raise LabError(f"CYCLES={cycles}: a number is needed") from None
+    cycles = vm.number("CYCLES", cycles) or 990
     yield from ((True, g, c) for g, f in QUICK.items() for c in f(full))
     groups = GROUPS | (FULL if full else {})
     yield from ((False, g, c) for g, f in groups.items()
@@ -816,7 +814,8 @@ def _name(case):
 
 
 def run(case, image):
-    """[(name, ok, detail)] of one case."""
+    """[(name, ok, detail)] of one case. LabError when this machine is what is
+    wrong: that is no result."""
     name = _name(case)
     ktap(case).unlink(missing_ok=True)
     try:
@@ -826,6 +825,8 @@ def run(case, image):
     except LabError as e:
         said = e.lines() if isinstance(e, boot.BootFailed) else []
         r = getattr(e, "result", None)
+        if isinstance(e, HostError) or r and r.log_error:
+            raise
         return [(ENDS, False, "\n".join([str(e), *said] + (
                     [r.output()[-1500:]] if r else [])))] + \
             [(x["name"], x["ok"] == "1", x.get("detail", ""))

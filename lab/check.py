@@ -11,7 +11,7 @@ import tempfile
 import time
 from contextlib import nullcontext
 
-from . import kernels, perpatch, series
+from . import kernels, perpatch, record, series
 from .common import (ARCHES, OUT, TOP, LabError, end_group, human, say, start,
                      step, usual)
 from .report import Report
@@ -133,6 +133,8 @@ def main(a):
 
 def others(a, marks, workers=1, **options):
     """The tests with some marks that are not part of 'make test'."""
+    if options.get("record"):   # before the first boot
+        record.read(record.RESULTS / f"{a.cmd}.json", {})
     sums = Report()
     session(sums, marks, marks, workers=workers, k=a.k, **options)
     return done(sums, a.k)

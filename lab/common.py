@@ -44,6 +44,15 @@ class LabError(Exception):
     next step. The command line prints it and exits with 1."""
 
 
+class HostError(LabError):
+    """What is wrong with this machine, and says nothing of the kernel: it is
+    no result of a patch or a case."""
+
+
+class DiskFull(HostError):
+    """There is no space left."""
+
+
 def cache_dir():
     """The directory of everything that can be made again (sources, builds,
     guests): $CPUHP_CACHE, or cpuhp-lab below the user's cache directory."""
@@ -83,31 +92,33 @@ def check_port(cmd):
 def check_profile(profile, arch):
     """Return profile ('' is the normal one, 'debug+torture' is both), or raise
     LabError."""
-    if not set(profile.split("+")) <= set(PROFILES):
+    parts = profile.split("+")
+    if profile and (len(set(parts)) < len(parts) or
+                    not set(parts) <= set(PROFILES) - {""}):
         raise LabError(f"unknown PROFILE '{profile}'; use one of: "
                        + ", ".join(p for p in PROFILES if p))
     for only in "kcsan", "rt", "scx", "xen":
-        if only in profile.split("+") and arch != "x86_64":
+        if only in parts and arch != "x86_64":
             raise LabError(f"PROFILE={only} exists for x86_64 only, not "
-                           f"{arch}; use PROFILE=debug")
+                           f"{arch}; give ARCH=x86_64, or PROFILE=debug")
     return profile
 
 
 def need_space(path, gib, what):
-    """Raise LabError unless gib GiB are free where path is."""
+    """Raise DiskFull unless gib GiB are free where path is."""
     free = shutil.disk_usage(path).free / 2**30
     if free < gib:
-        raise LabError(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
+        raise DiskFull(f"{what} needs {gib:g} GiB in {path}, {free:.1f} are "
                        "free; free some, or set CPUHP_CACHE to another disk "
                        "if it is the cache's")
 
 
 def disk_full(text, what, path):
-    """Raise LabError if text, what a program said when it failed, is about a
+    """Raise DiskFull if text, what a program said when it failed, is about a
     disk that is full; path is where it wrote."""
     if re.search(r"No space left on device|[Oo]ut of diskspace|"
                  r"Disk quota exceeded", text):
-        raise LabError(f"the disk of {path} is full ({what} failed); free some "
+        raise DiskFull(f"the disk of {path} is full ({what} failed); free some "
                        "space, or set CPUHP_CACHE to another disk if it is "
                        "the cache's")
 
@@ -176,8 +187,12 @@ def write_atomic(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     tmp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     data = text if isinstance(text, bytes) else text.encode()
-    tmp.write_bytes(data)
-    os.replace(tmp, path)
+    try:
+        tmp.write_bytes(data)
+        os.replace(tmp, path)
+    except BaseException:
+        tmp.unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager
@@ -186,20 +201,20 @@ def fresh_dir(path):
     and disappears when it does not. Replaces what was at path."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    tmp = path.with_name(f".{path.name}.{os.getpid()}.part")
+    tmp, old = (path.with_name(f".{path.name}.{os.getpid()}.{x}")
+                for x in ("part", "old"))
     shutil.rmtree(tmp, ignore_errors=True)
     tmp.mkdir()
     try:
         yield tmp
         if path.exists():
-            old = path.with_name(f".{path.name}.{os.getpid()}.old")
             os.replace(path, old)
-            os.replace(tmp, path)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(tmp, path)
+        os.replace(tmp, path)
     finally:
-        shutil.rmtree(tmp, ignore_errors=True)
+        if old.exists() and not path.exists():
+            os.replace(old, path)   # interrupted between the two
+        for d in old, tmp:
+            shutil.rmtree(d, ignore_errors=True)
 
 
 def prune(directory, keep):
@@ -227,8 +242,18 @@ def locked(name):
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"   another run of the lab holds {path}; waiting for it")
-            fcntl.flock(f, fcntl.LOCK_EX)
+            _wait_for(f)
         yield
+
+
+def _wait_for(f):
+    """Lock a file that somebody else holds. Only the main thread would be
+    interrupted where it waits for it in the kernel; KeyboardInterrupt when the
+    lab is ended."""
+    while not ending.wait(1):
+        with contextlib.suppress(BlockingIOError):
+            return fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    raise KeyboardInterrupt
 
 
 def digest(*parts):
@@ -322,7 +347,7 @@ def run(cmd, *, cwd=None, env=None, log=None, heartbeat=None, check=True,
         e.pop(k, None)
     e.update(env or {})
     if not shutil.which(str(cmd[0])):
-        raise LabError(f"there is no program {cmd[0]}; run 'make deps'")
+        raise HostError(f"there is no program {cmd[0]}; run 'make deps'")
     logf = Log(log, "ab") if log else None
     p = start(cmd, cwd=cwd, env=e, stdin=stdin or subprocess.DEVNULL,
               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -386,13 +411,13 @@ def apt_dir(what, suite):
 
 def install(*sets):
     """Have bootstrap.sh install sets of packages, where that is allowed;
-    LabError says what a user may do where it is not."""
+    HostError says what a user may do where it is not."""
     p = subprocess.run(["sh", TOP / "lab" / "bootstrap.sh", *sets], text=True,
                        capture_output=True)
     said = p.stderr.strip().splitlines()
     if p.returncode:
-        raise LabError((said or ["bootstrap.sh failed"])[-1]
-                       .removeprefix("error: "))
+        raise HostError((said or ["bootstrap.sh failed"])[-1]
+                        .removeprefix("error: "))
     for line in said:
         say(line)
 

@@ -11,8 +11,8 @@ import shutil
 from dataclasses import dataclass
 
 from . import boot, console, kernels, portability
-from .common import (OUT, TOP, LabError, cache_dir, install, locked, need_space,
-                     run, say, step)
+from .common import (OUT, TOP, HostError, LabError, cache_dir, install, locked,
+                     need_space, run, say, step)
 
 # Options on top of allnoconfig. Lockdep brings what looks for sleeping in
 # the wrong places with it.
@@ -209,6 +209,8 @@ def check(rep, f):
                 variant, kernels.wanted_commit(variant)))
             try:
                 image, bad = build.kernel(), ""
+            except HostError:
+                raise
             except LabError as e:
                 bad = e
         rep.add(f"{what}: builds without warnings", not bad, bad)

@@ -10,9 +10,9 @@ import shutil
 import subprocess
 
 from . import kernels
-from .common import (ARCHES, LINUX, TOP, LabError, cache_dir, check_arch, digest,
-                     disk_full, fresh_dir, git, locked, need_space, prune, run,
-                     say, step)
+from .common import (ARCHES, LINUX, TOP, DiskFull, LabError, cache_dir, check_arch,
+                     digest, disk_full, fresh_dir, git, locked, need_space, prune,
+                     run, say, step)
 
 GUEST = TOP / "guest"
 SUITE = "bookworm"
@@ -117,6 +117,8 @@ def _first_of(suites, unpack):
         try:
             unpack(suite)
             return suite
+        except DiskFull:            # nor is there space for another
+            raise
         except LabError as e:
             say(f"   Debian {suite}: {e}; trying the next release")
     unpack(suites[-1])

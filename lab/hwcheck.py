@@ -17,7 +17,7 @@ import time
 
 from . import guest, hwreport, hwtest, kernels, vm
 from .common import (OUT, LabError, cache_dir, digest, fresh_dir, locked, prune,
-                     run, say, start, end_group, step)
+                     run, start, end_group, step)
 
 # systemd and initramfs-tools, as a user has them
 PACKAGES = ("systemd-sysv udev initramfs-tools kmod zstd gzip cpio procps "

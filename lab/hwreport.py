@@ -34,8 +34,10 @@ def load(path):
         doc["machine"]["arch"], doc["kit"]["patched"], doc["end"], s["name"]
         if doc["format"] != 1:
             raise ValueError(f"format {doc['format']}")
-    except (ValueError, LookupError, TypeError, EOFError, zlib.error,
-            UnboundLocalError, OSError) as e:
+        # what cannot be shown is not to be kept
+        name(doc), title(doc), table(doc)
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError,
+            ArithmeticError, zlib.error, UnboundLocalError, OSError) as e:
         raise LabError(f"{path} is no report of the kit ({e!r}); ask for the "
                        "file again, as an attachment") from None
     return doc
@@ -43,13 +45,15 @@ def load(path):
 
 def name(doc):
     """What its file is called: date-less, as a machine is asked once per tree:
-    'power10-1920-3f2a…'."""
+    'power10-1920-3f2a…'; without what is no part of a file's name, as anybody
+    may have written the report."""
     m = doc["machine"]
     model = re.sub(r"[^a-z0-9]+", "-", (m["product"] or m["model"]).lower())
     cpus = m["present"].rpartition("-")[2]
     n = int(cpus) + 1 if cpus.isdigit() else 0
-    return "-".join((m["arch"], model.strip("-")[:30] or "unknown", str(n),
-                     doc["kit"]["tree"]))
+    return re.sub(r"[^\w.-]", "-", "-".join((
+        m["arch"], model.strip("-")[:30] or "unknown", str(n),
+        doc["kit"]["tree"])))
 
 
 def _stages(doc):
@@ -146,6 +150,9 @@ def page():
 
 def main(path):
     """Keep a report and show it."""
+    if not path:
+        raise LabError("FILE= is needed: the file that the kit left, "
+                       "cpuhp-hwtest.json.gz")
     doc = load(path)
     dest = RESULTS / f"{name(doc)}.json"
     write_atomic(dest, json.dumps(doc, indent=1) + "\n")

@@ -145,13 +145,17 @@ def assemble(arch, files, id_json):
     return (head(lines) + body).encode() + payload
 
 
+def check_kit(arch):
+    """LabError for an architecture that there is no kit for."""
+    if check_arch(arch) not in KITS:
+        raise LabError(f"there is no kit for {arch}; use one of: "
+                       + ", ".join(KITS))
+
+
 def kit(arch, profile=DRIVERS):
     """Build the kit of an architecture; its path, out/cpuhp-hwtest-ARCH.run.
     LabError if there can be none for it, or a build fails."""
-    check_arch(arch)
-    if arch not in KITS:
-        raise LabError(f"there is no kit for {arch}; use one of: "
-                       + ", ".join(KITS))
+    check_kit(arch)
     images = {v: kernels.build(v, arch, profile) for v in kernels.VARIANTS}
     files = {f"kernel-{v}": d / "kernel" for v, d in images.items()}
     files |= {"root.cpio.gz": user_space(arch), "home.sh": SRC / "home.sh"}

@@ -12,7 +12,8 @@ import tempfile
 import textwrap
 
 from . import bench, kernels, record
-from .common import TOP, LabError, cache_dir, digest, human, run, say
+from .common import (TOP, LabError, cache_dir, digest, human, locked, run,
+                     say)
 
 SOURCE = TOP / "lab" / "insns.c"
 OPS = ("off", "on")
@@ -38,15 +39,16 @@ FEW, REST = 5000, "all others"
 def plugin():
     """Path of the plugin, compiled on first use; LabError when that fails."""
     path = cache_dir() / "plugin" / f"insns-{digest(SOURCE.read_bytes())}.so"
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        new = path.with_suffix(".new")
-        status, text = run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o",
-                            str(new), str(SOURCE)], check=False)
-        if status:
-            raise LabError(f"lab/insns.c does not compile: {text[-500:]}; run "
-                           "'make deps'")
-        new.rename(path)
+    with locked("plugin"):          # guests start side by side
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            new = path.with_suffix(".new")
+            status, text = run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o",
+                                str(new), str(SOURCE)], check=False)
+            if status:
+                raise LabError(f"lab/insns.c does not compile: {text[-500:]}; "
+                               "run 'make deps'")
+            new.rename(path)
     return path
 
 
@@ -168,15 +170,20 @@ def shown():
     return record.each("insns-*.json", one, "make insns RECORD=1")
 
 
-def main(m, rec=False):
-    """Count on a machine, print the table, keep the JSON in out/insns/; with
-    rec in bench/results/ too."""
+def check_machine(m):
+    """LabError when on this machine nothing can be counted."""
     if m.accel != "icount":
         raise LabError(f"ACCEL={m.accel}: 'make insns' counts in icount only, "
                        "where an instruction is a nanosecond")
     if m.threads < 2:
         raise LabError(f"{m.name()} has no siblings that SMT off takes "
                        "offline; use THREADS=2 or more")
+
+
+def main(m, rec=False):
+    """Count on a machine, print the table, keep the JSON in out/insns/; with
+    rec in bench/results/ too."""
+    check_machine(m)
     doc = bench.both("instructions", m, inputs(m.arch), run_one)
     print("\n" + table(doc), flush=True)
     record.leave("insns", f"insns-{m.arch}", doc, {}, rec)

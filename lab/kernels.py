@@ -17,8 +17,8 @@ import tempfile
 import time
 
 from . import series
-from .common import (ARCHES, LINUX, PORT, TOP, LabError, cache_dir, check_arch,
-                     check_profile, digest, fresh_dir, git, locked,
+from .common import (ARCHES, LINUX, PORT, TOP, HostError, LabError, cache_dir,
+                     check_arch, check_profile, digest, fresh_dir, git, locked,
                      need_packages, need_space, prune, run, say, step)
 
 VARIANTS = ("base", "patched")
@@ -42,7 +42,7 @@ def compiler(arch):
     try:
         out = subprocess.run([cc, "--version"], capture_output=True, text=True)
     except FileNotFoundError:
-        raise LabError(f"no compiler {cc} for {arch}; run 'make deps'") from None
+        raise HostError(f"no compiler {cc} for {arch}; run 'make deps'") from None
     return out.stdout.splitlines()[0]
 
 

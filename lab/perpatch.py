@@ -9,9 +9,9 @@ import shutil
 import tempfile
 import time
 
-from . import boot, cases, codekey, kernels, series
-from .common import (ARCHES, LINUX, MAIN, TOP, LabError, cache_dir, digest,
-                     git, locked, run, step, write_atomic)
+from . import boot, cases, codekey, kernels, record, series
+from .common import (ARCHES, LINUX, MAIN, TOP, HostError, LabError, cache_dir,
+                     digest, git, locked, run, step, write_atomic)
 from .report import Report
 
 
@@ -81,6 +81,8 @@ def check_each_patch(rep, arches, budget):
                     compile_commit(c, arches, left)
                 except TimeoutError:
                     break
+                except HostError:
+                    raise
                 except LabError as e:
                     rep.add(f"build after: {subject}", False, e)
                     last, done = c, done + 1
@@ -122,13 +124,7 @@ def read_state():
     """{what: {architecture: {key, result, date, compiler}}} of what was built
     and booted; 'what' is the title of a patch, the name of a part for its tip,
     or that name and ' alone'."""
-    try:
-        return json.loads(STATE.read_text())
-    except FileNotFoundError:
-        return {}
-    except ValueError as e:
-        raise LabError(f"{STATE} is damaged: {e}; 'git checkout' brings the "
-                       "recorded one back") from None
+    return record.read(STATE, {})
 
 
 def alone(part):
@@ -153,6 +149,12 @@ def alone(part):
                             ("DATE", "2026-01-01T00:00:00Z"))}
         return git("commit-tree", "-p", "base", "-m", f"{part} alone", tree,
                    cwd=LINUX, env={**env, **who}).strip()
+
+
+def check_part(which):
+    """LabError for a PART= that there is not, by what is in patches/."""
+    if which not in ("", "tips", "alone"):
+        series.find_part(which)
 
 
 def points(which):
@@ -221,6 +223,8 @@ def one(rep, name, what, commit, arch):
     if not done:
         try:
             build_and_boot(what, commit, arch)
+        except HostError:
+            raise
         except LabError as e:
             entry["result"] = str(e).replace(f"{TOP}/", "")[:300]
     keep(what, arch, entry)

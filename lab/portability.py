@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import kernels, perpatch
-from .common import (LINUX, LabError, cache_dir, git, install, locked,
-                     need_space, run, step)
+from .common import (LINUX, HostError, LabError, cache_dir, git, install,
+                     locked, need_space, run, step)
 
 # Debian's compilers. That for ppc64le makes code for every powerpc.
 CROSS = {"x86": "", "powerpc": "powerpc64le-linux-gnu-",
@@ -383,6 +383,8 @@ def one(rep, cfg, trees, files, names):
                 too_much, lines = sizes(new, old, objects, had)
                 bad += too_much
         bad = [f"not compiled: {o}" for o in sorted(missing)] + bad
+    except HostError:
+        raise
     except LabError as e:
         bad = [str(e)]
     log = cache_dir() / "logs" / f"matrix-{cfg.name}.log"

@@ -146,29 +146,36 @@ def shown():
                        "make insns WHAT=rebuild RECORD=1")
 
 
+def shapes(arch, rec, cpus):
+    """Those of an architecture, with cpus those with so many; LabError when
+    there are none, or less than all are to be recorded."""
+    if arch not in SHAPES:
+        raise LabError(f"ARCH={arch}: WHAT=rebuild has " + ", ".join(SHAPES))
+    some = [s for s in SHAPES[arch] if not cpus or s[0] == cpus]
+    if not some:
+        raise LabError(f"CPUS={cpus}: WHAT=rebuild has " + ", ".join(
+            str(n) for n in sorted({s[0] for s in SHAPES[arch]})))
+    if rec and len(some) < len(SHAPES[arch]):
+        raise LabError("RECORD=1 records all numbers of CPUs; leave out CPUS=")
+    return some
+
+
 def main(arch, rec=False, cpus=0):
     """Count, print the table, keep the JSON in out/insns/; with rec in
     bench/results/ too. cpus: only the shapes with so many."""
-    if arch not in SHAPES:
-        raise LabError(f"ARCH={arch}: WHAT=rebuild has " + ", ".join(SHAPES))
-    shapes = [s for s in SHAPES[arch] if not cpus or s[0] == cpus]
-    if not shapes:
-        raise LabError(f"CPUS={cpus}: WHAT=rebuild has " + ", ".join(
-            str(n) for n in sorted({s[0] for s in SHAPES[arch]})))
-    if rec and len(shapes) < len(SHAPES[arch]):
-        raise LabError("RECORD=1 records all numbers of CPUs; leave out CPUS=")
+    some = shapes(arch, rec, cpus)
     images = {v: kernels.build(v, arch) for v in kernels.VARIANTS}
     doc = {"stamp": record.stamp(inputs(arch), of=[(arch, "")]), "arch": arch,
            "machine": vm.DEFAULT[arch], "accel": "icount",
            "qemu": vm.qemu_version(arch),
            "kernels": {v: record.of_image(i) for v, i in images.items()}}
-    calls = [(machine(arch, *s), v, images[v]) for s in shapes
+    calls = [(machine(arch, *s), v, images[v]) for s in some
              for v in kernels.VARIANTS]
     say(f"== rebuilds of sched domains on {doc['machine']}: {len(calls)} boots")
     t0 = time.monotonic()
     got = boot.side_by_side(run_one, calls, os.cpu_count() or 1)
     doc["shapes"] = [{"shape": list(s), "kernels": dict(zip(
-        kernels.VARIANTS, got[2 * i:2 * i + 2]))} for i, s in enumerate(shapes)]
+        kernels.VARIANTS, got[2 * i:2 * i + 2]))} for i, s in enumerate(some)]
     doc["host_seconds"] = round(time.monotonic() - t0, 1)
     print("\n" + table(doc), flush=True)
     record.leave("insns", f"rebuild-{arch}", doc, {}, rec)

@@ -19,6 +19,7 @@ from .common import OUT, TOP, LabError, say, write_atomic
 RESULTS = TOP / "bench" / "results"
 # a block of a page: everything between its name and the end is made anew
 BLOCK = re.compile(r"(?m)^<!-- (\S+) -->\n(.*?)^<!-- end -->$", re.S)
+OPEN = re.compile(r"(?m)^<!-- (\S+) -->$")
 STALE = re.compile(r"; stale: .*|; \d+ of \d+ stale$|(?<=[0-9a-f]{4})\*$", re.M)
 
 
@@ -110,6 +111,28 @@ def each(pattern, func, again):
     return out
 
 
+def read(path, none):
+    """The document in a recorded file that more is to be put into; 'none', which
+    is of its type, without a file. LabError for one that is damaged."""
+    try:
+        doc = json.loads(path.read_text())
+        if type(doc) is not type(none):
+            raise ValueError(f"it is no {type(none).__name__}")
+    except FileNotFoundError:
+        return none
+    except ValueError as e:
+        raise LabError(f"{path} is damaged: {e}; 'git checkout' brings the "
+                       "recorded one back") from None
+    return doc
+
+
+def check_tree(tree):
+    """Raise LabError unless linux/ has this tree still, which is git's id."""
+    if kernels.tree_of(kernels.wanted_commit("patched")) != tree:
+        raise LabError("linux/ is another one now, and what is measured of the "
+                       "one before is not recorded; run it again")
+
+
 def save(name, doc):
     """Write a document to bench/results/NAME.json."""
     write_atomic(RESULTS / f"{name}.json", json.dumps(doc, indent=1) + "\n")
@@ -138,20 +161,28 @@ def pages():
 
 def rendered(shown):
     """{page: its text with all blocks made anew}. LabError for a block that
-    nothing is known of, and for one that is recorded and that no page has."""
+    nothing is known of or that has no end, and for one that is recorded and that
+    no page has."""
     blocks = {name: f"{s.line()}\n\n{text}" for s in shown
               for name, text in s.blocks.items()}
     placed, out = set(), {}
 
     def fill(m, page):
         placed.add(m[1])
+        if inside := OPEN.search(m[2]):
+            raise LabError(f"{page.name}: block '{m[1]}' has no end before "
+                           f"'{inside[1]}' begins; put '<!-- end -->' there")
         if m[1] not in blocks:
             raise LabError(f"{page.name} has a block '{m[1]}', of which nothing "
                            "is recorded; --record of its command does, or "
                            "take it out")
         return f"<!-- {m[1]} -->\n{blocks[m[1]]}<!-- end -->"
     for page in pages():
-        out[page] = BLOCK.sub(lambda m, p=page: fill(m, p), page.read_text())
+        text = page.read_text()
+        out[page] = BLOCK.sub(lambda m, p=page: fill(m, p), text)
+        for name in set(OPEN.findall(BLOCK.sub("", text))) & set(blocks):
+            raise LabError(f"{page.name}: block '{name}' has no end; put "
+                           "'<!-- end -->' there")
     lost = sorted({name for s in shown if s.results for name in s.blocks}
                   - placed)
     if lost:

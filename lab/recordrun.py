@@ -3,14 +3,15 @@
 is kept when it is done, so that a run which was ended goes on."""
 
 import dataclasses
-import json
+import errno
 import os
 import threading
 import time
+import traceback
 
-from . import (bench, boot, caserecord, cases, insns, kernels, offcpu, perpatch,
-               rebuilds, record, series, torture, vm)
-from .common import MAIN, LabError, human, say
+from . import (bench, boot, caserecord, cases, insns, offcpu, perpatch, rebuilds,
+               record, series, torture, vm)
+from .common import MAIN, DiskFull, LabError, human, say
 from .report import Report
 
 MINUTES = 30                    # of torture, for each profile
@@ -52,9 +53,8 @@ def _scenario(name):
 
 def _side(what, arch):
     """On the machine that was recorded last, or the usual one."""
-    path = record.RESULTS / f"{what}-{arch}.json"
     type_ = vm.DEFAULT[arch]
-    doc = json.loads(path.read_text()) if path.exists() else {}
+    doc = record.read(record.RESULTS / f"{what}-{arch}.json", {})
     m = vm.topology(type_, doc.get("cpus") or vm.DEFAULT_CPUS[type_],
                     doc.get("threads") or 0, doc.get("nodes") or 0)
     return _status(SIDES[what].main, m, True)
@@ -188,13 +188,19 @@ def main(words="", limit="", only_list=False):
     def work(item):
         if limit and time.monotonic() - t0 >= limit:
             return
-        if kernels.tree_of(kernels.wanted_commit("patched")) != tree:
-            raise LabError("linux/ is another one now; run it again")
+        record.check_tree(tree)
         try:
             item.run(rep, item.name)
+        except DiskFull:            # the others would say the same
+            raise
         except LabError as e:
             rep.add(item.name, False, "\n".join(
                 [str(e), *getattr(e, "lines", list)()]))
+        except Exception as e:
+            if getattr(e, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            rep.add(item.name, False,
+                    "".join(traceback.format_exception_only(e)).strip())
     for i in todo:
         if not i.side:
             work(i)

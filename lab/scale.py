@@ -216,7 +216,7 @@ def unit_costs(hw, base):
             "files": (files, files), "rebuild": rebuild}
 
 
-def the_hour(hw, unit, base, n):
+def the_hour(unit, base, n):
     """The 59 minutes: [(term, low, high)] in seconds."""
     pair = lambda name, k: (unit[name][0] * k, unit[name][1] * k)
     return [("files of sched domains, each rebuild", *pair("files", n)),
@@ -299,7 +299,7 @@ def model(doc, hw, size, cpu, domains):
             "unit": unit, "bare": bare, "size": size,
             "slice": taken(size, of_core),
             "total": p10["off_v6_0_s"],
-            "hour": the_hour(hw, unit, base, n),
+            "hour": the_hour(unit, base, n),
             "expedited": (bare - gps * unit["GP"][1],
                           bare - gps * unit["GP"][0]),
             "patched": {k: estimate(unit, like["SMT off", "patched"], n,

@@ -142,6 +142,11 @@ def apply(tree):
     files = patch_files()
     if not files:
         return
+    # git am takes no file and names none
+    for p in files:
+        if not title(p):
+            raise LabError(f"{within(p)} is no patch: it has no subject; bring "
+                           "it back ('git checkout'), or delete it")
     env = {**os.environ, **PLAIN, "GIT_COMMITTER_NAME": "lab",
            "GIT_COMMITTER_EMAIL": "lab@invalid"}
     r = subprocess.run(["git", "am", "-q", "--committer-date-is-author-date",
@@ -428,7 +433,7 @@ def round_trip():
 def make_patches():
     """Write patches/ from the parts of linux/. Says what is not in a commit;
     raises LabError when linux/ is not at rest, has merges, or has a commit in no
-    part."""
+    part, and when patches/ has a *.patch that is none of a part."""
     check_tree()
     if git("rev-list", "--merges", "base..HEAD", cwd=LINUX).strip():
         raise LabError("linux/ has merges after base, which no patch can "
@@ -446,6 +451,12 @@ def make_patches():
     if dirty():
         say("WARNING: linux/ has changes that are in no commit; they are not "
             "exported")
+    lost = sorted({*PATCHES.rglob("*.patch")} - {
+        *patch_files(), *PATCHES.glob(f"[0-9][0-9]-*/{COVER}")})
+    if lost:
+        raise LabError(f"{', '.join(map(within, lost))} is no patch of a part, "
+                       "NN-topic/NNNN-*.patch, and would not be kept; move it "
+                       f"out of {PATCHES.name}/")
     out = _export()
     keep = [p for p in PATCHES.rglob("*")
             if p.is_file() and p.suffix != ".patch"]

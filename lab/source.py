@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-from .common import (PORT, LabError, apt, apt_dir, cache_dir, digest,
+from .common import (PORT, DiskFull, LabError, apt, apt_dir, cache_dir, digest,
                      disk_full, git, locked, need_space, run, say, step,
                      write_atomic)
 
@@ -28,6 +28,9 @@ SUITES = ("trixie",) if PORT else \
 SNAPSHOT = ("https://snapshot.debian.org/archive/debian/20261123T000000Z/pool/main/"
             "l/linux/linux-source-7.3_7.3.4-1~bpo13+1_all.deb",
             "703e369ddd4cce971452f5a593ee55df3a5c10c83caf0fa0df039633ed181ee3")
+# a server that says nothing any more does not hold it up for good
+CURL = ("curl", "-fsSL", "--connect-timeout", "30", "--speed-limit", "1000",
+        "--speed-time", "60")
 _IDENT = {
     "GIT_AUTHOR_NAME": "base import", "GIT_AUTHOR_EMAIL": "base@invalid",
     "GIT_COMMITTER_NAME": "base import", "GIT_COMMITTER_EMAIL": "base@invalid",
@@ -95,6 +98,10 @@ def _import_tree(directory, origin):
         raise LabError(f"{origin} is Linux {version_string(v)}; the series "
                        f"is for {WANT[0]}.{WANT[1]}.y: give LINUX= such a tree")
     s = store()
+    # what an import that was ended has left, gigabytes each; the caller holds
+    # the lock
+    for p in (s / "objects" / "pack").glob("tmp_*"):
+        p.unlink()
     with tempfile.TemporaryDirectory(dir=s) as tmp:
         env = dict(_IDENT, GIT_DIR=str(s), GIT_WORK_TREE=str(directory),
                    GIT_INDEX_FILE=f"{tmp}/index")
@@ -203,6 +210,8 @@ def _try(what, func, *args):
     source must not stop the others."""
     try:
         return func(*args)
+    except DiskFull:                # nor is there space for another
+        raise
     except LabError as e:
         say(f"   {what}: skipped ({str(e)[:100]})")
         return None
@@ -251,8 +260,7 @@ def _from_snapshot():
     url, want = SNAPSHOT
     with tempfile.TemporaryDirectory(dir=cache_dir()) as tmp:
         deb = pathlib.Path(tmp) / url.rpartition("/")[2]
-        st, _ = run(["curl", "-fsSL", "--connect-timeout", "30", "-o", deb, url],
-                    check=False)
+        st, _ = run([*CURL, "-o", deb, url], check=False)
         if st:
             say("   snapshot.debian.org: skipped (cannot be reached)")
             return None
@@ -279,8 +287,7 @@ def _from_kernel_org():
         n = max(subs)
         name = f"linux-{WANT[0]}.{WANT[1]}" + (f".{n}" if n else "")
         with step(f"{name}.tar.xz from kernel.org", 60):
-            run(["curl", "-fsSL", "-o", tmp / "src.tar.xz",
-                 f"{base}/{name}.tar.xz"])
+            run([*CURL, "-o", tmp / "src.tar.xz", f"{base}/{name}.tar.xz"])
         (tmp / "tree").mkdir()
         tree = _unpack(tmp / "src.tar.xz", tmp / "tree")
         with step("importing the kernel source into git", 40):

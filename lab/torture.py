@@ -7,6 +7,7 @@ everything that is random in it."""
 
 import itertools
 import json
+import math
 import random
 import re
 import threading
@@ -242,10 +243,14 @@ def inputs(profile):
                   *(f for a in MAIN for f in kernels.fragments(a, profile)))
 
 
+def recorded():
+    """The runs in bench/results/torture.json; LabError if that is damaged."""
+    return record.read(record.RESULTS / "torture.json", [])
+
+
 def keep(doc):
     """Add a run to bench/results/torture.json."""
-    path = record.RESULTS / "torture.json"
-    docs = json.loads(path.read_text()) if path.exists() else []
+    docs = recorded()
     # where the repository is says nothing to others
     docs.append({**doc, "boots": [
         {k: v.replace(f"{TOP}/", "") if k == "error" else v
@@ -256,15 +261,13 @@ def keep(doc):
 
 def forget(profile):
     """Drop the stale runs of a profile, of which git has the record."""
-    path = record.RESULTS / "torture.json"
-    docs = json.loads(path.read_text()) if path.exists() else []
-    record.save("torture", [d for d in docs if d["profile"] != profile
+    record.save("torture", [d for d in recorded() if d["profile"] != profile
                             or not result(d).stale()])
 
 
 def full_profile(profile):
     """With what the kernel's own torture tests need."""
-    return "+".join(filter(None, (profile, "torture")))
+    return "+".join(dict.fromkeys(filter(None, (*profile.split("+"), "torture"))))
 
 
 # what the columns of the table add up: kinds of boots, and how they are counted
@@ -324,18 +327,32 @@ def shown():
         "make torture RECORD=1")
 
 
+def numbers(minutes, seed):
+    """MINUTES and SEED as numbers, 30 and a random one where they are not given;
+    LabError names the one that is none."""
+    try:
+        n = float(minutes or 30)
+    except ValueError:
+        n = 0
+    if not 0 < n < math.inf:
+        raise LabError(f"MINUTES={minutes}: a number above 0 is needed")
+    if seed in (None, ""):
+        return n, random.SystemRandom().randrange(1 << 30)
+    try:
+        return n, int(seed)
+    except ValueError:
+        raise LabError(f"SEED={seed}: a whole number is needed") from None
+
+
 def main(minutes, arches, profile="", seed=None, rec=False):
     """Boots in turn, the architectures side by side, for so many minutes; a
     turn that has begun is finished. Writes out/torture.json; with rec
     it is added to bench/results/torture.json."""
-    try:
-        minutes = float(minutes or 30)
-        seed = int(seed) if seed else random.SystemRandom().randrange(1 << 30)
-    except ValueError:
-        raise LabError(f"MINUTES={minutes} SEED={seed}: numbers are "
-                       "needed") from None
+    minutes, seed = numbers(minutes, seed)
     for a in arches:
         check_profile(profile, check_arch(a))
+    if rec:
+        recorded()              # not after all boots
     profile = full_profile(profile)
     rep, done = Report(), []
     doc = {"stamp": record.stamp(inputs(profile), of=[(a, profile) for a in arches]),

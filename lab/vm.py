@@ -10,8 +10,8 @@ import re
 import shutil
 import subprocess
 
-from .common import (LabError, apt, apt_dir, cache_dir, check_arch, fresh_dir,
-                     locked, need_packages, run)
+from .common import (HostError, LabError, apt, apt_dir, cache_dir, check_arch,
+                     fresh_dir, locked, need_packages, run)
 
 # machine type -> what it needs. off: whether the guest's poweroff ends QEMU
 # (powernv hangs in it). append: for every boot; q35's takes the place of
@@ -44,6 +44,8 @@ MACHINES = {
 DEFAULT = {"x86_64": "q35", "ppc64le": "pseries", "arm64": "virt"}
 DEFAULT_CPUS = {"q35": 16, "pseries": 32, "virt": 32}
 ACCELS = ("icount", "mttcg", "kvm")
+# the lab's own disks, and files beside those that with_disk() adds
+OWN_DISKS = ("root", "lab", "job", "results", "qmp")
 QEMU = {"x86_64": "qemu-system-x86_64", "ppc64le": "qemu-system-ppc64",
         "arm64": "qemu-system-aarch64"}
 
@@ -92,7 +94,14 @@ class Machine:
         of the kernel's image), of which the guest gets a copy, and its job
         SIZE, the bytes without what is added to fill sectors; a number of
         bytes, empty ones; or a text, options of QEMU's null-co, a disk of
-        zeros. props: options of virtio-blk-pci."""
+        zeros. props: options of virtio-blk-pci. LabError for a serial number that
+        cannot be, or is there already: QEMU and a file are called so, too."""
+        if not re.fullmatch(r"[A-Za-z][\w-]{0,19}", serial, re.A):
+            raise LabError(f"a disk's serial number is a letter and up to 19 "
+                           f"letters, digits, '-' and '_', not '{serial}'")
+        if serial in (*OWN_DISKS, *(d[0] for d in self.disks)):
+            raise LabError(f"there is a disk '{serial}' already; give the other "
+                           "one another serial number")
         return dataclasses.replace(
             self, disks=(*self.disks, (serial, source, props)))
 
@@ -178,7 +187,7 @@ def dtb(m, args):
 
 def xen():
     """Path of Debian's Xen for x86-64, from the first suite that has one;
-    LabError when none does."""
+    HostError when none does."""
     path = cache_dir() / "xen" / "xen"
     with locked("xen"):
         if path.exists():
@@ -199,8 +208,8 @@ def xen():
                     shutil.rmtree(tmp / "deb")
                 if path.exists():
                     return path
-    raise LabError("no suite of Debian serves xen-hypervisor-*-amd64; try again "
-                   "later, or leave Xen out with K=")
+    raise HostError("no suite of Debian serves xen-hypervisor-*-amd64; try again "
+                    "later, or leave Xen out with K=")
 
 
 def kvm_usable(arch):
@@ -273,16 +282,16 @@ def check_accel(accel, arch):
 
 
 def qemu_version(arch):
-    """'10.0.2'; LabError when QEMU is missing or older than 10."""
+    """'10.0.2'; HostError when QEMU is missing or older than 10."""
     q = QEMU[check_arch(arch)]
     need_packages(arch)
     if not shutil.which(q):
-        raise LabError(f"{q} is not installed; run 'make deps'")
+        raise HostError(f"{q} is not installed; run 'make deps'")
     out = subprocess.run([q, "--version"], capture_output=True, text=True)
     m = re.search(r"version (\d+)\.(\S+)", out.stdout)
     if not m or int(m[1]) < 10:
-        raise LabError(f"{q} is {m[0] if m else 'of no known version'}; 10 or "
-                       "newer is needed: run 'make deps'")
+        raise HostError(f"{q} is {m[0] if m else 'of no known version'}; 10 or "
+                        "newer is needed: run 'make deps'")
     return f"{m[1]}.{m[2]}"
 
 

@@ -4,6 +4,7 @@
 import contextlib
 import pathlib
 import re
+import threading
 import time
 
 import pytest
@@ -12,18 +13,22 @@ from lab import boot, common, console, vm
 from lab.common import LabError
 
 
-def test_a_guest_that_starts_late_is_ended_too():
+@pytest.mark.parametrize("error", [KeyboardInterrupt, LabError])
+def test_a_guest_that_starts_late_is_ended_too(monkeypatch, error):
     """One call fails while another has not come to its program yet."""
     def late():
         time.sleep(0.5)
         common.run(["sleep", "30"])
 
     def fail():
-        raise KeyboardInterrupt
+        raise error
+    monkeypatch.setattr(common, "ending", threading.Event())
     t0 = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         boot.side_by_side(lambda f: f(), [(late,), (fail,), (late,)], 2)
     assert time.monotonic() - t0 < 15
+    # what others do after an error is no end of the lab
+    assert common.ending.is_set() == (error is KeyboardInterrupt)
 
 
 @pytest.mark.parametrize("socket", ["touch $qmp", "true"])
@@ -120,7 +125,7 @@ def test_a_full_disk_hides_nothing_of_a_guest(guest_vm, tmp_path, monkeypatch,
     with pytest.raises(boot.BootFailed, match=says) as e:
         guest_vm("echo hello; " + script)
     assert e.value.result.console.startswith("hello\n")
-    assert not e.value.result.timed_out
+    assert not e.value.result.timed_out and e.value.result.log_error
 
 
 SPLAT = "echo 'WARNING: kernel/x.c:1 at f'; sleep 1;"

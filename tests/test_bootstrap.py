@@ -88,6 +88,12 @@ def test_an_old_qemu_is_named_with_what_installs_another(fresh):
     assert "qemu-system-riscv opensbi" in r.stderr
 
 
+def test_who_waits_for_another_run_is_told(fresh):
+    r = fresh({"flock": '[ "$1" != -n ]'}, "vax", CPUHP_NO_DEPS="1")
+    assert r.stderr.startswith("   another run of the lab holds ")
+    assert "waiting for it\nerror: unknown set" in r.stderr
+
+
 def test_what_is_no_set_is_an_error(fresh):
     r = fresh({}, "vax", CPUHP_NO_DEPS="1")
     assert "unknown set 'vax'; use some of: base" in r.stderr

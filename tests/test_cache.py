@@ -8,7 +8,7 @@ import time
 import pytest
 
 from conftest import TOP
-from lab import common, guest, kernels
+from lab import common, guest, kernels, source
 from lab.common import LabError
 
 
@@ -124,3 +124,16 @@ def test_a_release_out_of_step_is_passed_over(capsys):
     assert "Debian bad: mirror sync" in capsys.readouterr().err
     with pytest.raises(LabError, match="mirror sync"):
         guest._first_of(("bad", "worse"), unpack)
+
+
+def test_on_a_full_disk_nothing_else_is_tried():
+    tried = []
+
+    def unpack(suite):
+        tried.append(suite)
+        raise common.DiskFull("the disk of x is full")
+    for call in (lambda: guest._first_of(("one", "two"), unpack),
+                 lambda: source._try("x", unpack, "three")):
+        with pytest.raises(common.DiskFull):
+            call()
+    assert tried == ["one", "three"]

@@ -13,13 +13,15 @@ import types
 import pytest
 
 from conftest import TOP
-from lab import boot, caserecord, cases, judge, kernels, record, vm
-from lab.common import LabError
+from lab import boot, caserecord, cases, check, judge, kernels, record, vm
+from lab.common import HostError, LabError
+from lab.record import check_tree
 
 @pytest.fixture(autouse=True)
 def going_on(monkeypatch):
-    """Nobody ends the lab, though other tests have."""
+    """Nobody ends the lab, though other tests have, or edits linux/."""
     monkeypatch.setattr(caserecord, "ending", threading.Event())
+    monkeypatch.setattr(record, "check_tree", lambda tree: None)
 
 
 EVERY = [*(c for _, _, c in cases.table()),
@@ -71,8 +73,9 @@ def test_groups_are_markers():
 def test_cycles_of_the_leak_loop():
     assert [c.results[1] for _, g, c in cases.table(cycles="10")
             if g == "leak"] == ["10 cycles"] * 2
-    with pytest.raises(LabError, match="CYCLES=x: a number"):
-        list(cases.table(cycles="x"))
+    for bad in "x", "0", "-1":
+        with pytest.raises(LabError, match=f"CYCLES={bad}: a number above 0"):
+            list(cases.table(cycles=bad))
 
 
 def test_no_selftests_is_an_error(monkeypatch, tmp_path):
@@ -179,6 +182,17 @@ def test_a_boot_that_breaks_tells_what_it_gave(monkeypatch):
     assert others == [("platform", True, "")]
 
 
+def test_what_the_host_lacks_is_no_result(monkeypatch):
+    c, r = case("q35-8 threads=2"), result()
+    r.log_error = "No space left on device"
+    for error in HostError("no program qemu"), boot.BootFailed("BUG: x", r):
+        def run_job(*a, error=error, **kw):
+            raise error
+        monkeypatch.setattr(boot, "run_job", run_job)
+        with pytest.raises(type(error)):
+            cases.run(c, TOP)
+
+
 def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
     c = case("q35-8 machine check while CPUs wait")
     said = []
@@ -257,7 +271,7 @@ def test_operations_after_which_domains_were_compared_are_counted(monkeypatch,
 
 def test_what_an_interrupt_ended_is_not_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
-    monkeypatch.setattr(caserecord, "stamp", dict)
+    monkeypatch.setattr(caserecord, "stamp", lambda: {"tree": "t"})
     monkeypatch.setattr(cases, "OUT", tmp_path)
     c = case("q35-8 suspend")
     caserecord.keep(c, [("one", True, "")], 5)
@@ -267,10 +281,31 @@ def test_what_an_interrupt_ended_is_not_kept(monkeypatch, tmp_path):
     assert (tmp_path / "machines.json").read_text() == before
 
 
+def test_what_cannot_be_kept_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(caserecord, "stamp", lambda: {"tree": "t"})
+    monkeypatch.setattr(cases, "OUT", tmp_path)
+    (tmp_path / "machines.json").write_text("{")
+    c = case("q35-8 suspend")
+    with pytest.raises(LabError, match="machines.json is damaged: .*checkout"):
+        caserecord.keep(c, [], 5)
+    with pytest.raises(LabError, match="machines.json is damaged: .*checkout"):
+        check.others(types.SimpleNamespace(cmd="machines", k=""), "machines",
+                     record=True)
+    # somebody has edited linux/ meanwhile
+    monkeypatch.setattr(record, "check_tree", check_tree)
+    monkeypatch.setattr(kernels, "wanted_commit", lambda v: "c")
+    for tree in "other", "t":
+        monkeypatch.setattr(kernels, "tree_of", lambda c, tree=tree: tree)
+        with pytest.raises(LabError, match="linux/ is another one now"
+                           if tree == "other" else "is damaged"):
+            caserecord.keep(c, [], 5)
+
+
 def test_ktap_of_a_case_is_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(cases, "OUT", tmp_path)
-    monkeypatch.setattr(caserecord, "stamp", dict)
+    monkeypatch.setattr(caserecord, "stamp", lambda: {"tree": "t"})
     c, r = case("pseries-16-debug smt-test.sh"), result(status=0)
     r.files["kselftest"] = KTAP.encode()
     monkeypatch.setattr(boot, "run_job", lambda *a, **kw: r)

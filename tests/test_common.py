@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -30,6 +31,30 @@ def test_fresh_dir_appears_whole_or_not_at_all(tmp_path):
     assert (d / "whole").read_text() == "1"
 
 
+def test_fresh_dir_interrupted_between_two_renames_keeps_the_old_one(
+        tmp_path, monkeypatch):
+    d, real = tmp_path / "d", os.replace
+    with common.fresh_dir(d) as t:
+        (t / "old").touch()
+
+    def replace(a, b):
+        if b == d and str(a).endswith(".part"):
+            raise KeyboardInterrupt
+        real(a, b)
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        with common.fresh_dir(d) as t:
+            (t / "new").touch()
+    assert [p.name for p in tmp_path.rglob("*")] == ["d", "old"]
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path):
+    (tmp_path / "d" / "full").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        common.write_atomic(tmp_path / "d", "x")
+    assert [p.name for p in tmp_path.iterdir()] == ["d"]
+
+
 def test_disk_full_is_said_before_it_happens(tmp_path):
     with pytest.raises(LabError, match="CPUHP_CACHE"):
         common.need_space(tmp_path, 10**9, "a test")
@@ -43,6 +68,14 @@ def test_disk_full_is_said_when_it_happens(tmp_path):
         common.disk_full("fatal: sha1 file '<stdout>' write error. Out of "
                          "diskspace", "git add", "here")
     common.disk_full("fatal: bad object", "git add", "here")
+
+
+def test_what_is_wrong_with_the_machine_is_another_error():
+    assert issubclass(common.DiskFull, common.HostError)
+    with pytest.raises(common.HostError, match="no program nix; run 'make d"):
+        common.run(["nix"])
+    with pytest.raises(common.DiskFull):
+        common.need_space("/", 10**9, "a test")
 
 
 def test_run_tells_the_command_and_ends_it():
@@ -81,6 +114,33 @@ def test_interrupt_ends_children_and_leaves_nothing(tmp_path):
     p.communicate(timeout=20)
     assert not list(tmp_path.iterdir())
     assert not any(pathlib.Path(f"/proc/{k}").exists() for k in kids)
+
+
+def test_who_waits_for_a_lock_can_be_ended(tmp_path, monkeypatch):
+    """In a thread, which no signal interrupts."""
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
+    monkeypatch.setattr(common, "ending", threading.Event())
+    got = []
+
+    def wait():
+        try:
+            with common.locked("x"):
+                got.append("the lock")
+        except KeyboardInterrupt:
+            got.append("ended")
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(2)]
+    with common.locked("x"):
+        threads[0].start()
+        time.sleep(0.2)
+        common.ending.set()
+        threads[0].join(5)
+    assert got == ["ended"]
+    common.ending.clear()
+    with common.locked("x"):
+        threads[1].start()
+        time.sleep(0.2)
+    threads[1].join(5)
+    assert got == ["ended", "the lock"]
 
 
 def test_a_port_that_there_is_not_and_a_command_without_ports(monkeypatch):

@@ -222,7 +222,12 @@ def test_the_lab_keeps_and_shows_a_report(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("data", [
     b"", b"{}", b"\x1f\x8b\x08broken", b"text",
     json.dumps({**doc_of("01-base"), "format": 2}).encode(),
-    json.dumps({**doc_of("01-base"), "stages": []}).encode()])
+    json.dumps({**doc_of("01-base"), "stages": []}).encode(),
+    json.dumps({**doc_of("01-base"), "machine": {"arch": "x"}}).encode(),
+    json.dumps({**doc_of("01-base"), "machine": {
+        **MACHINE, "product": 1}}).encode(),
+    json.dumps({**doc_of("01-base"), "stages": [{"name": "01-base", "records": [
+        {"t": "sample"}]}]}).encode()])
 def test_no_report(tmp_path, data):
     f = tmp_path / "x"
     f.write_bytes(data)
@@ -230,6 +235,18 @@ def test_no_report(tmp_path, data):
         hwreport.load(f)
     with pytest.raises(LabError, match="cpuhp-hwtest.json.gz"):
         hwreport.load(tmp_path / "absent")
+
+
+def test_a_report_is_kept_where_reports_are():
+    doc = doc_of("01-base")
+    doc["machine"] = {**MACHINE, "arch": "../../x"}
+    doc["kit"]["tree"] = "a/b c"
+    assert hwreport.name(doc) == "..-..-x-box-1-8-a-b-c"
+
+
+def test_a_report_has_to_be_named():
+    with pytest.raises(LabError, match="FILE= is needed"):
+        hwreport.main("")
 
 
 def test_no_kit_for_an_architecture():

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Instructions by function: the plugin, its counts, the table."""
 
+import pathlib
 import subprocess
+import time
 
 import pytest
 
-from lab import insns, kernels, record
+from lab import boot, insns, kernels, record
 from lab.common import LabError
 from lab.vm import Machine
 
@@ -95,6 +97,20 @@ def test_a_machine_that_cannot_be_counted(change, words):
                    **change})
     with pytest.raises(LabError, match=words):
         insns.main(m)
+
+
+def test_guests_side_by_side_compile_the_plugin_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("CPUHP_CACHE", str(tmp_path))
+    made = []
+
+    def run(cmd, **kw):
+        made.append(cmd)
+        time.sleep(0.3)
+        pathlib.Path(cmd[cmd.index("-o") + 1]).touch()
+        return 0, ""
+    monkeypatch.setattr(insns, "run", run)
+    one, two = boot.side_by_side(insns.plugin, [(), ()], 2)
+    assert one == two and one.exists() and len(made) == 1
 
 
 def test_the_plugin_compiles_and_is_known_to_qemu():

@@ -241,6 +241,18 @@ def test_unknown_scenario_and_wrong_file(monkeypatch, tmp_path):
     (tmp_path / "x.toml").write_text("title = ")
     with pytest.raises(LabError, match="x.toml"):
         bench.load("x")
+    for type_ in "", 'type = "pc"':
+        (tmp_path / "x.toml").write_text(
+            f'title = "t"\njob = "j"\n[[machine]]\n{type_}\ncpus = [8]\n')
+        name = "pc" if type_ else ""
+        with pytest.raises(LabError, match=f"x.toml: .* type '{name}', only q35"):
+            bench.load("x")
+
+
+def test_all_scenarios_with_so_many_cpus():
+    for s, which in bench.plan("all", cpus="16"):
+        assert all(m.cpus == 16 for m in which) or any(
+            m.get("fixed") for m in s["machine"])
 
 
 def test_a_part_of_a_scenario_is_not_recorded(monkeypatch):
@@ -269,3 +281,6 @@ def test_wrong_number_of_cpus_online_is_an_error():
 def test_cpulist():
     assert bench.cpulist("0-3,8\n") == {0, 1, 2, 3, 8}
     assert bench.cpulist("") == set()
+    for bad in "3-1", "x", "0-3-5", "-1", "1 2", "0-3,\u00b2":
+        with pytest.raises(LabError, match=f"^'{bad}' is no list of CPUs"):
+            bench.cpulist(bad)

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from conftest import sh
-from lab import perpatch, series
+from lab import common, perpatch, series
 from lab.common import LabError
 
 
@@ -82,6 +82,21 @@ def test_bisect_goes_on_where_it_was_ended(lines, capsys):
     assert perpatch.main(["x86_64"], "0") == 0
     assert lines.booted == [("core: Change line 15", "x86_64")]
     assert "core: Change line 5 (done before)" in capsys.readouterr().out
+
+
+def test_a_full_disk_is_no_result_of_a_patch(lines, monkeypatch):
+    def build_and_boot(what, commit, arch):
+        raise common.DiskFull("the disk of x is full")
+    monkeypatch.setattr(perpatch, "build_and_boot", build_and_boot)
+    with pytest.raises(common.DiskFull):
+        perpatch.main(["x86_64"], "tips")
+    assert not perpatch.read_state()
+    monkeypatch.setattr(perpatch, "compile_commit", build_and_boot)
+    monkeypatch.setattr(perpatch.kernels, "build", lambda *a: None)
+    rep = perpatch.Report()
+    with pytest.raises(common.DiskFull):
+        perpatch.check_each_patch(rep, ["x86_64"], lambda: 900)
+    assert not rep.failed
 
 
 def test_two_architectures_side_by_side(lines, monkeypatch):

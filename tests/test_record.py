@@ -119,6 +119,20 @@ def test_the_digest_is_of_what_is_compiled(toy, monkeypatch):
     assert record.stamp("i", ["two"])["kernel"] not in (other, first["kernel"])
 
 
+def test_a_block_without_an_end_is_named_and_loses_nothing(lab):
+    page = lab / "README.md"
+    blocks = {"x": "t\n", "y": "t\n"}
+    for text, says in (
+            ("<!-- x -->\nprose\n<!-- y -->\nold\n<!-- end -->\n",
+             "README.md: block 'x' has no end before 'y'"),
+            ("<!-- x -->\nold\n<!-- end -->\n<!-- y -->\nprose\n",
+             "README.md: block 'y' has no end")):
+        page.write_text(text)
+        with pytest.raises(LabError, match=says):
+            record.tables([Module(result(), blocks=blocks)])
+        assert page.read_text() == text
+
+
 def test_places_and_results_belong_together(lab):
     with pytest.raises(LabError, match="no page has a place for y"):
         record.tables([Module(result(), blocks={"x": "t", "y": "t"})])

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lab import cases, common, record, recordrun, torture
+from lab import cases, common, kernels, record, recordrun, torture
 from lab.common import LabError
 
 
@@ -15,13 +15,14 @@ def lab(monkeypatch):
     those in .broken can't be measured."""
     class Lab:
         done, run, broken, tree, now = {}, [], [], "t", 0
+        error = LabError("no sample came back")
     lab = Lab()
 
     def run(rep, name):
         lab.run.append(name)
         lab.now += 60
         if name in lab.broken:
-            raise LabError("no sample came back")
+            raise lab.error
         rep.add(name, True)
         lab.done[name] = [("", 30)]
     monkeypatch.setattr(recordrun, "every", lambda: {i.name: i for i in (
@@ -32,8 +33,8 @@ def lab(monkeypatch):
     monkeypatch.setattr(recordrun.os, "cpu_count", lambda: 1)
     monkeypatch.setattr(recordrun.time, "monotonic", lambda: lab.now)
     monkeypatch.setattr(recordrun.record, "stamp", lambda i: {"tree": "t"})
-    monkeypatch.setattr(recordrun.kernels, "wanted_commit", lambda v: "c")
-    monkeypatch.setattr(recordrun.kernels, "tree_of", lambda c: lab.tree)
+    monkeypatch.setattr(kernels, "wanted_commit", lambda v: "c")
+    monkeypatch.setattr(kernels, "tree_of", lambda c: lab.tree)
     return lab
 
 
@@ -64,6 +65,23 @@ def test_what_fails_is_left_and_ends_nothing(lab, capsys):
     assert said.count("bench SCENARIO=a") == 3      # and before and after
     lab.broken.clear()
     assert recordrun.main() == 0 and lab.run[3:] == ["bench SCENARIO=a"]
+
+
+def test_a_bug_in_one_is_its_result(lab, capsys):
+    lab.error = KeyError("off")
+    lab.broken.append("machines: b")
+    assert recordrun.main() == 1 and len(lab.run) == 3
+    assert "FAIL  machines: b\n      KeyError: 'off'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left", "/x"),
+                                   common.DiskFull("the disk of x is full")])
+def test_a_full_disk_ends_it(lab, error):
+    lab.error = error
+    lab.broken.append("bench SCENARIO=a")
+    with pytest.raises(type(error)):
+        recordrun.main()
+    assert lab.run == ["bench SCENARIO=a"]
 
 
 def test_nothing_is_begun_after_the_limit(lab):

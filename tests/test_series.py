@@ -56,6 +56,15 @@ def test_git_tree_tarball_and_directory_are_the_same_base(toy, tmp_path):
     assert source.tag_version(a) == "7.3.4"
 
 
+def test_an_import_that_was_ended_leaves_nothing_for_good(toy):
+    pack = source.store() / "objects" / "pack"
+    (pack / "tmp_pack_x").write_text("half")
+    (pack / "pack-whole.keep").touch()
+    source.get(str(toy.src))
+    names = {p.name for p in pack.iterdir()}
+    assert "tmp_pack_x" not in names and "pack-whole.keep" in names
+
+
 @pytest.mark.parametrize("relative", [False, True])
 def test_a_directory_in_another_repository_is_a_source(toy, monkeypatch,
                                                        relative):
@@ -102,6 +111,25 @@ def test_patch_that_does_not_apply_is_named_and_the_others_are_kept(toy):
        "--continue", cwd=toy.linux)
     assert series.make_patches() == 5
     assert len(series.patch_files()) == 5
+
+
+def test_an_empty_patch_is_named(toy):
+    three_patches(toy)
+    (toy.patches / "00-toy/0003-c.c-Add-it.patch").write_text("")
+    with pytest.raises(LabError, match="^00-toy/0003-c.c-Add-it.patch is no "):
+        series.make_tree(toy.src)
+
+
+@pytest.mark.parametrize("name", ["00-toy/mine.patch", "0001-x.patch",
+                                  "new/0001-x.patch"])
+def test_a_file_that_is_no_patch_of_a_part_is_not_lost(toy, name):
+    three_patches(toy)
+    mine = toy.patches / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("x")
+    with pytest.raises(LabError, match=f"^{name} is no patch of a part"):
+        series.make_patches()
+    assert mine.read_text() == "x"
 
 
 def test_interrupted_refresh_is_not_used(toy, monkeypatch):
@@ -303,12 +331,12 @@ case "$3 $6" in
 esac
 """
 CURL = """#!/bin/sh
-for last; do :; done
+for last; do out=$to to=$last; done
 echo "curl ${{last##*/}}" >> {log}
 case "$last" in
-*snapshot*) exec cp {snapshot} "$5" ;;
+*snapshot*) exec cp {snapshot} "$out" ;;
 */) echo '<a href="linux-7.3.tar.xz"> <a href="linux-7.3.4.tar.xz">' ;;
-*) cp {tar} "$3" ;;
+*) cp {tar} "$out" ;;
 esac
 exit $(cat {status})
 """
@@ -376,6 +404,11 @@ def test_kernel_org_is_asked_when_debian_has_none(toy, mirrors):
     assert mirrors.log()[-3:] == [
         f"curl {source.SNAPSHOT[0].rpartition('/')[2]}", "curl ",
         "curl linux-7.3.4.tar.xz"]
+
+
+def test_a_server_that_says_nothing_is_given_up():
+    """By curl itself, after so many seconds."""
+    assert {"--connect-timeout", "--speed-limit", "--speed-time"} < {*source.CURL}
 
 
 def test_a_snapshot_is_taken_if_it_is_the_file_it_was(toy, mirrors, tmp_path,

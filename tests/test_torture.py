@@ -182,8 +182,30 @@ def test_the_result_of_the_stress_test():
 
 
 def test_numbers_are_needed():
-    with pytest.raises(LabError, match="MINUTES=x"):
-        torture.main("x", ["x86_64"])
+    for bad in "x", "0", "-1", "nan", "inf", "1e999":
+        with pytest.raises(LabError, match=f"^MINUTES={bad}: a number above 0"):
+            torture.main(bad, ["x86_64"])
+    with pytest.raises(LabError, match="^SEED=1.5: a whole number"):
+        torture.main("1", ["x86_64"], seed="1.5")
+    assert torture.numbers("", "0") == (30, 0)
+    assert torture.numbers("0.5", "")[1] != torture.numbers("0.5", None)[1]
+
+
+def test_the_profile_has_the_tests_once():
+    assert [torture.full_profile(p) for p in ("", "debug", "torture")] == [
+        "torture", "debug+torture", "torture"]
+
+
+@pytest.mark.parametrize("text", ["{", "{}"])
+def test_a_damaged_record_is_named_before_the_first_boot(monkeypatch, tmp_path,
+                                                         text):
+    monkeypatch.setattr(torture.record, "RESULTS", tmp_path)
+    (tmp_path / "torture.json").write_text(text)
+    monkeypatch.setattr(torture.kernels, "build", lambda *a: pytest.fail("boots"))
+    for func, args in ((torture.main, (1, ["x86_64"], "", 1, True)),
+                       (torture.keep, ({},)), (torture.forget, ("torture",))):
+        with pytest.raises(LabError, match="torture.json is damaged: .*checkout"):
+            func(*args)
 
 
 STAMP = {"date": "2026-11-21T00:00:00Z", "tree": "0123456789abcd", "kernel": "",
