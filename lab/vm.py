@@ -24,10 +24,9 @@ MACHINES = {
     # In one TCG thread a CPU that waits for another has to let it run: 'or
     # 1,1,1' of POWER9 does, pause_short of POWER10 is a nop and burns the
     # whole slice. 31 CPUs in stop_machine() then cost 10 ms of virtual time
-    # whenever the one that works does a hypercall. siblings_append: with mttcg
-    # QEMU loses doorbells of siblings, and a CPU without a tick stays asleep.
+    # whenever the one that works does a hypercall.
     "pseries": {"arch": "ppc64le", "cpu": "power10", "icount_cpu": "power9",
-                "threads": (1, 2, 4, 8), "siblings_append": "nohz=off",
+                "threads": (1, 2, 4, 8),
                 "console": "hvc0", "off": True, "numa": True,
                 "default_threads": 8},
     "powernv10": {"arch": "ppc64le", "cpu": "power10",
@@ -295,15 +294,13 @@ def qemu_version(arch):
     return f"{m[1]}.{m[2]}"
 
 
-def parameters(m, *more):
-    """The kernel parameters of a machine and more of them. One that is given
-    takes the place of the machine's own: tsc=watchdog that of tsc=reliable."""
-    more, info = " ".join(more), MACHINES[m.type]
+def parameters(info, *more):
+    """The kernel parameters of a machine type and more of them. One that is
+    given takes the place of the machine's own: tsc=watchdog that of tsc=reliable."""
+    more = " ".join(more)
     given = {w.partition("=")[0] for w in more.split()}
-    own = info.get("append", "").split()
-    if m.accel == "mttcg" and m.threads > 1:
-        own += info.get("siblings_append", "").split()
-    own = [w for w in own if w.partition("=")[0] not in given]
+    own = [w for w in info.get("append", "").split()
+           if w.partition("=")[0] not in given]
     return " ".join([*own, more])
 
 
@@ -321,6 +318,10 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
                           f"cores={m.cores // m.clusters}")
     mtype = {"q35": "q35,kernel-irqchip=split",
              "virt": "virt,gic-version=3"}.get(m.type, m.type)
+    # QEMU loses doorbells of siblings with mttcg; a decrementer of 32 bits wakes up
+    # idle CPUs every four seconds (docs/lab.md)
+    if m.type == "pseries" and m.accel == "mttcg" and m.threads > 1:
+        mtype += ",cap-large-decr=off"
     # powernv makes its PCI host bridges only with the defaults
     bare = ["-vga", "none", "-net", "none", "-monitor", "none"] \
         if m.type.startswith("powernv") else ["-nodefaults"]
@@ -394,7 +395,7 @@ def command(m, kernel, root, lab, job, results, qmp, append="", shell=False):
     args += ["-qmp", f"unix:{qmp},server=on,wait=off"]
     line = (f"root=/dev/vda rootfstype=squashfs ro init=/lab-init "
             f"console={info['console']} panic=-1 oops=panic "
-            f"printk.time=1 {parameters(m, m.append, append)}")
+            f"printk.time=1 {parameters(info, m.append, append)}")
     if shell:
         line += " lab.shell"
     else:

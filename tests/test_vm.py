@@ -85,12 +85,9 @@ def test_half_of_the_cpus_have_another_capacity(monkeypatch):
     assert "-numa" in asked[0] and "-drive" not in asked[0]
 
 
-@pytest.mark.parametrize("m, append, given", [
-    (vm.topology("pseries", 8, 2, accel="mttcg"), "", "nohz=off"),
-    (vm.topology("pseries", 8, 2, accel="mttcg"), "nohz=on", "nohz=on"),
-    (vm.topology("pseries", 8, 1, accel="mttcg"), "", ""),
-    (vm.topology("pseries", 8, 2), "", ""),
-    (vm.topology("q35", 8, 2, accel="mttcg"), "tsc=watchdog",
-     "lpj=4000000 tsc=watchdog")])
-def test_parameters_that_a_machine_needs(m, append, given):
-    assert vm.parameters(m, append).strip() == given
+@pytest.mark.parametrize("threads, accel, wakes_up", [
+    (2, "mttcg", True), (1, "mttcg", False), (2, "icount", False)])
+def test_who_loses_a_doorbell_is_woken_up(threads, accel, wakes_up):
+    m = vm.topology("pseries", 8, threads, accel=accel)
+    args = vm.command(m, "k", "r", "l", "j", "res", "q")
+    assert ("cap-large-decr=off" in args[args.index("-M") + 1]) == wakes_up
