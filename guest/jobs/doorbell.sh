@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # IPIs to idle siblings, as fast as they are answered, for SECS seconds: reading
 # a perf event of a CPU sends it one, a doorbell on pseries. Without
-# APPEND="cpuidle.off=1 nowatchdog nohz=on" a tick or timer may wake up who lost one.
+# APPEND="cpuidle.off=1 nowatchdog" a tick or timer may wake up who lost one.
 . /lab/prelude.sh
 cat > /tmp/ask.pl <<'P'
 my ($from, $to, $secs) = map { int } @ARGV;	# syscall() wants numbers
