@@ -116,6 +116,11 @@ class Build:
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True)
 
+    def set_by_linker(self):
+        """Symbols that the kernel's linker script sets, as jiffies."""
+        text = (self.src / "arch" / self.cfg.arch / "kernel/vmlinux.lds.S").read_text()
+        return set(re.findall(r"^\s*(?:PROVIDE\()?(\w+)\s*=[^=]", text, re.M))
+
     def make(self, *args):
         """Returns the status; the output is added to the log."""
         status, text = run(
@@ -305,9 +310,9 @@ def sources(src, base, commit):
 
 
 def unresolved(build, objects, names):
-    """Symbols new in the series that no object defines, or none exports for
-    a module. What defines them is compiled now unless it was touched."""
-    undef, defined = {}, set()
+    """Symbols new in the series that neither an object nor the linker script
+    defines, or that none exports for a module. What defines them is compiled now unless it was touched."""
+    undef, defined = {}, build.set_by_linker()
 
     def look(objs):
         for o, section, _, s in build.symbols(objs):

@@ -60,6 +60,9 @@ class Fake:
     def is_module(self, obj):
         return obj in self.modules
 
+    def set_by_linker(self):
+        return {"set"}
+
     def frames(self, objects):
         return self.stack
 
@@ -70,15 +73,25 @@ def test_a_name_nobody_defines_or_exports_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(portability, "grep", lambda *a: {"far.c", "not-here.c"})
     b = Fake(tmp_path, {
         "a.o": [("*UND*", 0, "gone"), ("*UND*", 0, "far"), ("*UND*", 0, "old"),
-                ("*UND*", 0, "near")],
+                ("*UND*", 0, "near"), ("*UND*", 0, "set")],
         "b.o": [(".text", 8, "near")],
         "m.o": [("*UND*", 0, "near"), ("*UND*", 0, "far")],
         "far.o": [(".text", 8, "far"),
                   (".export_symbol", 0, "__export_symbol_far")]}, ("m.o",))
     assert list(portability.unresolved(b, {"a.o", "b.o", "m.o"},
-                                  {"gone", "far", "near"})) == [
+                                  {"gone", "far", "near", "set"})) == [
         "a.o: nothing defines gone", "m.o: nothing exports near"]
     assert b.compiled == {"far.o"}
+
+
+def test_what_the_linker_script_sets(tmp_path):
+    lds = tmp_path / "arch/x86/kernel/vmlinux.lds.S"
+    lds.parent.mkdir(parents=True)
+    lds.write_text("jiffies = jiffies_64;\n\tPROVIDE(end = .);\n/* a == b */\n"
+                   "#if X == 1\n")
+    b = types.SimpleNamespace(src=tmp_path, cfg=portability.CONFIGS[0])
+    assert b.cfg.arch == "x86"
+    assert portability.Build.set_by_linker(b) == {"jiffies", "end"}
 
 
 def test_memory_for_each_cpu_and_stack_frames_have_a_limit(tmp_path):
