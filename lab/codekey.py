@@ -6,6 +6,7 @@ warning may be another one then."""
 
 import functools
 import json
+import os
 import re
 import subprocess
 
@@ -30,8 +31,8 @@ def without_comments(text):
 
 @functools.cache
 def _of_blob(blob, is_c):
-    data = subprocess.run(["git", "cat-file", "blob", blob], cwd=kernels.LINUX, check=True,
-                          capture_output=True).stdout
+    data = subprocess.run(["git", "cat-file", "blob", blob], cwd=kernels.LINUX,
+                          check=True, capture_output=True).stdout
     return digest(without_comments(data.decode(errors="replace"))) if is_c else blob
 
 
@@ -82,8 +83,9 @@ def compiled(arch, profile):
     for cmd in out.rglob(".*.cmd"):
         found.update(re.findall(r"[\w./+-]+\.(?:[chS]|dts|lds)\b", cmd.read_text(
             errors="replace")))
-    top = f"{kernels.slot('patched')}/"
-    return {p.removeprefix(top).removeprefix("../") for p in found}
+    # as in "kernel/time/../smpboot.h", by who includes that
+    return {os.path.relpath(os.path.join(out, p), kernels.slot("patched"))
+            for p in found}
 
 
 def unbuilt(arch, profile):

@@ -81,7 +81,8 @@ def test_what_a_build_has_not_compiled(tree, monkeypatch, tmp_path):
     tree("drivers/b.h", "int b;\n")
     tree("drivers/c.c", "int c;\n")
     (out / ".a.o.cmd").write_text(
-        f"deps_a.o := \\\n  {tmp_path}/patched/drivers/a.c \\\n  ../drivers/b.h \\\n")
+        f"deps_a.o := \\\n  {tmp_path}/patched/drivers/a.c \\\n"
+        "  ../drivers/x/../b.h \\\n")
     assert codekey.unbuilt("x86_64", "") == ["drivers/c.c"]
     codekey.note(["x86_64"], "")
     assert '"drivers/c.c"' in codekey.UNBUILT.read_text()
