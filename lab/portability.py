@@ -26,8 +26,9 @@ CROSS = {"x86": "", "powerpc": "powerpc64le-linux-gnu-",
          "riscv": "riscv64-linux-gnu-", "mips": "mipsel-linux-gnu-",
          "s390": "s390x-linux-gnu-", "parisc": "hppa-linux-gnu-"}
 # bytes: what the series may add to the per-CPU area, and the least of a
-# grown stack frame that is told
-PER_CPU, FRAME = 128, 512
+# grown stack frame that is told. Five cache lines: two are tsc_sync's, which
+# two CPUs write at the same time, each its own.
+PER_CPU, FRAME = 320, 512
 
 
 @dataclass
