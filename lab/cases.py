@@ -410,8 +410,9 @@ def sched():
                 ("many groups", "each CPU sets its run queue offline", ALL_ON))
     for type_, cpus, t in ("q35", 8, 2), ("pseries", 32, 8):
         yield _case(type_, cpus, t, "core scheduling", "core",
-                    ("whole cores go and come", "a thread refuses to die",
-                     "a callback of a thread fails", ALL_ON))
+                    ("a thread that idles by force goes", "whole cores go and come",
+                     "a thread refuses to die", "a callback of a thread fails",
+                     ALL_ON))
 
 
 def migration():

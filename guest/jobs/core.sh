@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Core scheduling, with tasks that share no core with others, while whole cores
-# are to go offline and one of their threads stays: make run CPUS=8 THREADS=2
+# are to go offline and one of their threads stays, or a thread that idles because
+# what is first in its turn is such a task: make run CPUS=8 THREADS=2
 . /lab/prelude.sh
 REFUSE=/sys/module/cpuhp/parameters/refuse_cpu
 L=$((CPUS - 1))
@@ -53,6 +54,45 @@ again() {
 	done
 }
 
+# CPU 1 idles by force, most of the time: on CPU 0 are those who get more of the
+# core. What CPU 1 has to push away, and its hotplug thread, don't wait for that.
+forced() {
+	local hogs= pinned= i p t before worst=0
+
+	for i in {1..20}; do
+		taskset -c 0 sh -c 'while :; do :; done' &
+		hogs+=" $!"
+	done
+	for i in {1..4}; do
+		# 20000 and 30 ms: some of the time is left for others
+		for p in "labctl cookie nice -n 19" ""; do
+			taskset -c 1 $p perl -e 'while (1) {
+				1 for 1 .. 20000;
+				select(undef, undef, undef, 0.03);
+			}' &
+			pinned+=" $!"
+		done
+	done
+	sleep 3
+	for i in {1..10}; do
+		read -r before _ < /proc/uptime
+		put cpu1/online 0 || break
+		read -r t _ < /proc/uptime
+		t=$(((10#${t/./} - 10#${before/./}) * 10))
+		[ $t -le $worst ] || worst=$t
+		put cpu1/online 1 || break
+		# nobody else may run them, and nobody had to stay there
+		for p in $pinned; do
+			taskset -pc 1 $p > /dev/null
+		done
+		sleep 2.$i
+	done
+	kill $hogs $pinned
+	echo "the longest of $i took $worst ms"
+	[ $i = 10 ] && [ $worst -le 200 ]
+}
+
+result "a thread that idles by force goes" forced
 result "whole cores go and come" again
 result "a thread refuses to die" refusing
 result "a callback of a thread fails" failing
