@@ -259,7 +259,8 @@ def both(what, m, inputs, run_one, profile=""):
     """Boot base and patched one after the other with run_one(m, variant,
     image); the document, with what each returned in 'kernels'."""
     doc = {"stamp": record.stamp(inputs, of=[(m.arch, profile)]),
-           "arch": m.arch, "machine": m.type, "cpus": m.cpus, "threads": m.threads, "nodes": m.nodes,
+           "arch": m.arch, "machine": m.type, "cpus": m.cpus,
+           "threads": m.threads, "nodes": m.nodes,
            "accel": m.accel, "qemu": vm.qemu_version(m.arch)}
     images = {v: kernels.build(v, m.arch, profile) for v in kernels.VARIANTS}
     say(f"== {what} on {m.name()}: 2 boots")

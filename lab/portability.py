@@ -312,7 +312,8 @@ def sources(src, base, commit):
 
 def unresolved(build, objects, names):
     """Symbols new in the series that neither an object nor the linker script
-    defines, or that none exports for a module. What defines them is compiled now unless it was touched."""
+    defines, or that none exports for a module. What defines them is compiled
+    now unless it was touched."""
     undef, defined = {}, build.set_by_linker()
 
     def look(objs):
