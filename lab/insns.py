@@ -116,29 +116,41 @@ def table(doc):
     return "\n".join(out).rstrip("\n") + "\n"
 
 
-def run_one(m, variant, image):
-    """Boot a kernel, run the job; its part of the document."""
-    name = f"insns-{m.name()}-{variant}"
+def boot_counted(m, image, job, name, options, ops):
+    """Boot a kernel with the plugin and run a job; (the guest's Run, [{function:
+    instructions}] of so many operations). options(names, addresses): where the
+    plugin begins and ends. LabError when it left no counts."""
     addresses, names = symbols((image / "System.map").read_text())
-    where = dict(zip(names, addresses))
-    for f in (FROM, TO):
-        if f not in where:
-            raise LabError(f"{name}: the kernel has no function {f}, which "
-                           "begins or ends an operation; mend lab/insns.py")
     with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
         out = os.path.join(tmp, "counts")
-        plug = (f"{plugin()},from={where[FROM]:x},to={where[TO]:x},"
-                f"skip={len(OPS)},out={out}")
+        plug = f"{plugin()},{options(names, addresses)},out={out}"
         r = bench.run_to_end(
             dataclasses.replace(m, options=m.options + ("-plugin", plug)),
-            image, JOB, name, append="nokaslr", limit=300 + 10 * m.cpus)
+            image, job, name, append="nokaslr", limit=300 + 10 * m.cpus)
         try:
             with open(out, encoding="ascii") as f:
-                counted = count(f.read(), addresses, names)
+                counted = count(f.read(), addresses, names, ops)
         except OSError as e:
             raise LabError(f"{name}: the plugin left no counts ({e.strerror}); "
                            f"console: {r.console_path}") from None
     say(f"   {name}: {human(r.seconds)}")
+    return r, counted
+
+
+def _options(names, addresses):
+    """What the plugin is told of FROM and TO; LabError without them."""
+    where = dict(zip(names, addresses))
+    for f in (FROM, TO):
+        if f not in where:
+            raise LabError(f"the kernel has no function {f}(), which begins or "
+                           "ends an operation; mend lab/insns.py")
+    return f"from={where[FROM]:x},to={where[TO]:x},skip={len(OPS)}"
+
+
+def run_one(m, variant, image):
+    """Boot a kernel, run the job; its part of the document."""
+    name = f"insns-{m.name()}-{variant}"
+    r, counted = boot_counted(m, image, JOB, name, _options, len(OPS))
     records = {x["op"]: x for x in r.of("op")}
     ops = {}
     for op, functions in zip(OPS, counted):

@@ -6,12 +6,11 @@ nothing in the guest is traced; in virtual time an instruction is a nanosecond."
 
 import dataclasses
 import os
-import tempfile
 import textwrap
 import time
 
 from . import bench, boot, insns, kernels, record, vm
-from .common import LabError, digest, human, say
+from .common import LabError, digest, say
 
 # (CPUs, threads a core, nodes)
 SHAPES = {"ppc64le": ((32, 8, 1), (64, 8, 2), (128, 8, 4), (256, 8, 8),
@@ -57,28 +56,18 @@ def options(names, addresses):
         if caller:
             size = next(a for a in addresses[i:] if a > addresses[i])
             out.append(f"size={size - addresses[i]:x}")
-    return ",".join(out)
+    return ",".join([*out, "skip=0"])
 
 
 def run_one(m, variant, image):
     """Boot a kernel; {operation: {function: instructions}}. LabError when not
     each operation was one rebuild."""
     name = f"rebuild-{m.name()}-{m.threads}-{m.nodes}-{variant}"
-    addresses, names = insns.symbols((image / "System.map").read_text())
-    with tempfile.TemporaryDirectory(prefix="cpuhp-") as tmp:
-        out = os.path.join(tmp, "counts")
-        plug = (f"{insns.plugin()},{options(names, addresses)},skip=0,"
-                f"out={out}")
-        r = bench.run_to_end(
-            dataclasses.replace(m, options=m.options + ("-plugin", plug)),
-            image, JOB, name, append="nokaslr", limit=300 + 10 * m.cpus)
-        with open(out, encoding="ascii") as f:
-            counted = insns.count(f.read(), addresses, names, len(OPS) + 1)
+    r, counted = insns.boot_counted(m, image, JOB, name, options, len(OPS) + 1)
     n = sum(map(bool, counted))
     if n != len(OPS):
         raise LabError(f"{name}: {n} rebuilds where {len(OPS)} were due "
                        f"({', '.join(OPS)}); console: {r.console_path}")
-    say(f"   {name}: {human(r.seconds)}")
     return {op: insns.trim(f) for op, f in zip(OPS, counted) if op in TITLES}
 
 

@@ -37,7 +37,7 @@ def test_each_shape_is_a_machine_with_so_many_nodes(arch):
 
 def test_the_second_ends_anywhere_in_its_caller():
     assert rebuilds.options(SYMBOLS[1], SYMBOLS[0]) == (
-        "from=100,to=400,from=200,to=300,size=80")
+        "from=100,to=400,from=200,to=300,size=80,skip=0")
 
 
 def test_a_kernel_without_such_a_function_is_told():
