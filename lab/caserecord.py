@@ -15,7 +15,8 @@ from .common import TOP, digest, ending, locked
 
 def inputs(case):
     """The digest of what defines a case's result but the kernel's code."""
-    return digest(boot.job(case.job, **case.vars), repr(case.machine),
+    job = boot.job(case.job, **case.vars)
+    return digest(job, repr(case.machine), *guest.tests_of(job),
                   *(guest.GUEST / f for f in ("lib.sh", "prelude.sh")),
                   *kernels.fragments(case.machine.arch, case.profile),
                   *([TOP / "tests" / case.patch] * bool(case.patch)))

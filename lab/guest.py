@@ -200,6 +200,16 @@ def rootfs(arch, profile=""):
     return path
 
 
+def tests_of(job):
+    """The patched tree's selftests, as git's ids of their directories, if the text
+    of a job runs them: what it says depends on them, which are no kernel code."""
+    if "/lab/kselftest" not in job:
+        return []
+    commit = kernels.wanted_commit("patched")
+    return [git("rev-parse", f"{commit}:tools/testing/selftests/{t}", cwd=LINUX)
+            for t in SELFTESTS]
+
+
 def lab_disk(arch):
     """Path of the squashfs with guest/, labctl and the kernel's selftests of
     the patched tree, built for arch; made anew when one of them changed."""

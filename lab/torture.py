@@ -13,7 +13,7 @@ import re
 import threading
 import time
 
-from . import boot, console, kernels, ktap, record, vm
+from . import boot, console, guest, kernels, ktap, record, vm
 from .common import (LINUX, MAIN, OUT, TOP, LabError, check_arch,
                      check_profile, digest, ending, human, say, write_atomic)
 from .report import Report
@@ -238,7 +238,8 @@ def operations(p):
 
 def inputs(profile):
     """The digest of what defines a run's results but the kernel's code."""
-    return digest(*sorted(boot.JOBS.glob("torture-*.sh")),
+    jobs = sorted(boot.JOBS.glob("torture-*.sh"))
+    return digest(*jobs, *guest.tests_of("".join(p.read_text() for p in jobs)),
                   boot.JOBS.parent / "prelude.sh", repr(KERNEL),
                   *(f for a in MAIN for f in kernels.fragments(a, profile)))
 

@@ -13,7 +13,8 @@ import types
 import pytest
 
 from conftest import TOP
-from lab import boot, caserecord, cases, check, judge, kernels, record, vm
+from lab import (boot, caserecord, cases, check, guest, judge, kernels, record,
+                 vm)
 from lab.common import HostError, LabError
 from lab.record import check_tree
 
@@ -222,6 +223,16 @@ def test_a_patch_of_a_case_applies_and_counts(monkeypatch, tmp_path):
     assert caserecord.inputs(c) != was
 
 
+@pytest.mark.parametrize("job, runs", [("few", True), ("batch", True),
+                                       ("vectors", False)])
+def test_jobs_that_run_the_selftests_depend_on_them(job, runs):
+    ids = guest.tests_of(boot.job(job))
+    assert bool(ids) == runs
+    assert not ids or ids[0].strip() == kernels.git(
+        "rev-parse", "HEAD:tools/testing/selftests/cpu-hotplug",
+        cwd=kernels.LINUX).strip()
+
+
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(record, "code", lambda subjects=(), of=(): "k")
@@ -286,7 +297,7 @@ def test_what_cannot_be_kept_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(caserecord, "stamp", lambda: {"tree": "t"})
     monkeypatch.setattr(cases, "OUT", tmp_path)
     (tmp_path / "machines.json").write_text("{")
-    c = case("q35-8 suspend")
+    c = case("q35-8 retire told")
     with pytest.raises(LabError, match="machines.json is damaged: .*checkout"):
         caserecord.keep(c, [], 5)
     with pytest.raises(LabError, match="machines.json is damaged: .*checkout"):
