@@ -412,7 +412,7 @@ def sched():
         yield _case(type_, cpus, t, "core scheduling", "core",
                     ("a thread that idles by force goes", "whole cores go and come",
                      "a thread refuses to die", "a callback of a thread fails",
-                     ALL_ON))
+                     ALL_ON), limit=1800)
 
 
 def migration():
