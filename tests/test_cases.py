@@ -14,7 +14,7 @@ import pytest
 
 from conftest import TOP
 from lab import (boot, caserecord, cases, check, guest, judge, kernels, record,
-                 vm)
+                 torture, vm)
 from lab.common import HostError, LabError
 from lab.record import check_tree
 
@@ -225,12 +225,18 @@ def test_a_patch_of_a_case_applies_and_counts(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("job, runs", [("few", True), ("batch", True),
                                        ("vectors", False)])
-def test_jobs_that_run_the_selftests_depend_on_them(job, runs):
+def test_jobs_that_run_the_selftests_depend_on_them(monkeypatch, job, runs):
     ids = guest.tests_of(boot.job(job))
     assert bool(ids) == runs
     assert not ids or ids[0].strip() == kernels.git(
         "rev-parse", "HEAD:tools/testing/selftests/cpu-hotplug",
         cwd=kernels.LINUX).strip()
+    c = dataclasses.replace(case("q35-8 suspend"), job=job)
+    was = caserecord.inputs(c), torture.inputs("")
+    monkeypatch.setattr(guest, "git", lambda *a, **kw: "another\n")
+    monkeypatch.setattr(kernels, "wanted_commit", lambda v: "c")
+    assert (caserecord.inputs(c) != was[0]) == runs
+    assert torture.inputs("") != was[1]
 
 
 def test_results_are_recorded_by_case(monkeypatch, tmp_path):
