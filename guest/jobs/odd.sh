@@ -38,8 +38,10 @@ all() {
 		/tmp/out | xargs)
 	[ "$bad" = "$FAILS" ] &&
 		[ "$n" = "$(grep -cE '^(not )?ok [0-9]+ ' /tmp/out)" ] && return
-	echo "1..$n, failed: $bad"
 	grep -E '^(not )?ok |^# *(not ok|[^#o])' /tmp/out | cut -c1-70 | tail -30
+	# last, as of much the end is kept
+	echo "1..$n, failed: $bad"
+	grep -E '^# (# )*not ok' /tmp/out | cut -c1-70 | tail -5
 	return 1
 }
 
