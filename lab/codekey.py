@@ -6,7 +6,6 @@ warning may be another one then."""
 
 import functools
 import json
-import os
 import re
 import subprocess
 
@@ -76,16 +75,9 @@ def key(commit, of=()):
 
 
 def compiled(arch, profile):
-    """The files that kbuild has read for the output directory of a profile, which
-    others may share."""
-    out = kernels.slot("patched") / kernels.output_name(arch, profile)
-    found = set()
-    for cmd in out.rglob(".*.cmd"):
-        found.update(re.findall(r"[\w./+-]+\.(?:[chS]|dts|lds)\b", cmd.read_text(
-            errors="replace")))
-    # as in "kernel/time/../smpboot.h", by who includes that
-    return {os.path.relpath(os.path.join(out, p), kernels.slot("patched"))
-            for p in found}
+    """The files that the image of a profile, which is built, was made from."""
+    return set((kernels.wanted_image("patched", arch, profile) / "sources")
+               .read_text().splitlines())
 
 
 def unbuilt(arch, profile):

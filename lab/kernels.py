@@ -255,8 +255,13 @@ def output_name(arch, profile=""):
 
 def is_built(variant, arch, profile=""):
     """Whether build() has nothing to do."""
+    return (wanted_image(variant, arch, profile) / "sources").exists()
+
+
+def wanted_image(variant, arch, profile=""):
+    """Where build() leaves what is wanted now."""
     key = build_key(wanted_commit(variant), arch, profile)
-    return (image_dir(variant, arch, profile, key) / "meta.json").exists()
+    return image_dir(variant, arch, profile, key)
 
 
 def warnings_in(text):
@@ -273,7 +278,7 @@ def _up_to_date(dest, key, name):
     try:
         os.utime(dest)              # prune() is to spare it
         meta = json.loads((dest / "meta.json").read_text())
-        if meta["key"] != key:
+        if meta["key"] != key or not (dest / "sources").exists():
             return False
     except (OSError, ValueError, KeyError):
         return False
@@ -281,11 +286,29 @@ def _up_to_date(dest, key, name):
     return True
 
 
+def sources_in(src, out):
+    """The files, relative to the source, which what is linked into out's vmlinux
+    was made from, as kbuild noted it. Only of that: what another configuration
+    has left in a shared output directory is none of it."""
+    found = set()
+    for archive in [out / "vmlinux.a", *out.rglob("lib.a")]:
+        for member in run(["ar", "t", archive], cwd=out)[1].splitlines():
+            # of a thin archive a path, of lib.a a name
+            o = out / member if "/" in member else archive.parent / member
+            cmd = o.with_name(f".{o.name}.cmd")
+            if cmd.exists():
+                found.update(re.findall(r"[\w./+-]+\.(?:[chS]|dts|lds)\b",
+                                        cmd.read_text(errors="replace")))
+    # as in "kernel/time/../smpboot.h", by who includes that
+    return sorted({os.path.relpath(os.path.join(out, p), src) for p in found})
+
+
 def build(variant, arch, profile="", commit=None):
     """Build one image unless it is there already; return its directory.
 
     Raises LabError when the build fails; meta.json in the directory has the
-    release, tree, configuration hash, compiler and the build's warnings."""
+    release, tree, configuration hash, compiler and the build's warnings, and
+    'sources' the files that it was made from, one per line."""
     check_arch(arch)
     check_profile(profile, arch)
     commit = commit or wanted_commit(variant)
@@ -324,6 +347,7 @@ def build(variant, arch, profile="", commit=None):
                 if arch == "ppc64le":
                     run([a["cross"] + "strip", "-s", tmp / "kernel"])
                 shutil.copy2(out / "System.map", tmp / "System.map")
+                (tmp / "sources").write_text("\n".join(sources_in(src, out)))
                 if "scx" in profile.split("+"):
                     # the types, which BPF programs are compiled with
                     run([a["cross"] + "objcopy", "-O", "binary",

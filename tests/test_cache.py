@@ -78,6 +78,7 @@ def test_an_image_in_use_is_not_pruned(cache, monkeypatch, capsys):
     for d in used, other:
         d.mkdir(parents=True)
         (d / "meta.json").write_text('{"key": "key", "release": "7"}')
+        (d / "sources").touch()
         aged(d, 20)
     assert kernels.build("patched", "x86_64") == used
     common.prune(used.parent, None)

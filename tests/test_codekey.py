@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """What makes a result stale."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from conftest import sh
@@ -72,20 +75,32 @@ def test_a_comment_changes_no_key(tree):
 
 
 def test_what_a_build_has_not_compiled(tree, monkeypatch, tmp_path):
-    monkeypatch.setattr(kernels, "slot", lambda v: tmp_path / v)
     monkeypatch.setattr(kernels, "wanted_commit", lambda v: "HEAD")
     monkeypatch.setattr(kernels, "is_built", lambda *a: a[2] == "")
-    out = tmp_path / "patched" / kernels.output_name("x86_64") / "drivers"
-    out.mkdir(parents=True)
+    monkeypatch.setattr(kernels, "wanted_image", lambda *a: tmp_path)
     tree("drivers/a.c", "int b;\n")
     tree("drivers/b.h", "int b;\n")
     tree("drivers/c.c", "int c;\n")
-    (out / ".a.o.cmd").write_text(
-        f"deps_a.o := \\\n  {tmp_path}/patched/drivers/a.c \\\n"
-        "  ../drivers/x/../b.h \\\n")
+    (tmp_path / "sources").write_text("drivers/a.c\ndrivers/b.h\n")
     assert codekey.unbuilt("x86_64", "") == ["drivers/c.c"]
     codekey.note(["x86_64"], "")
     assert '"drivers/c.c"' in codekey.UNBUILT.read_text()
     assert '"debug": []' in codekey.UNBUILT.read_text()
     with pytest.raises(LabError, match="make kernels ARCH=x86_64 PROFILE=debug"):
         codekey.unbuilt("x86_64", "debug")
+
+
+def test_what_another_configuration_has_left_is_not_in_the_image(tmp_path):
+    """Xen's, for one, which shares the plain kernel's output directory."""
+    out = tmp_path / ".o-x86_64"
+    for o in ("drivers/x/a.o", "drivers/x/xen.o", "lib/b.o"):
+        (out / o).parent.mkdir(parents=True, exist_ok=True)
+        (out / o).write_text(o)
+        cmd = (out / o).with_name(f".{Path(o).name}.cmd")
+        cmd.write_text(f"deps_{o} := \\\n  {tmp_path}/{o[:-1]}c \\\n"
+                       f"  ../kernel/time/../{Path(o).stem}.h \\\n")
+    for kind, archive, members in (("cDPrST", "vmlinux.a", ["drivers/x/a.o"]),
+                                   ("cDPrsT", "lib/lib.a", ["lib/b.o"])):
+        subprocess.run(["ar", kind, archive, *members], cwd=out, check=True)
+    assert kernels.sources_in(tmp_path, out) == [
+        "drivers/x/a.c", "kernel/a.h", "kernel/b.h", "lib/b.c"]
