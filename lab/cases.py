@@ -608,6 +608,12 @@ def retire():
          "who is dead and callable is told", ALL_ON), limit=1800, profile="debug",
         splats=Splats(r"WARNING: .* at cpuhp_retire_ended\+|Call Trace:")),
         patch="unlock-told.patch")
+    # IPIs that come too late: when the CPU is dying, and when it is there again
+    yield dataclasses.replace(_case(
+        "pseries", 8, 4, "late IPI", "late-ipi",
+        ("an IPI for a CPU that went and came meanwhile",
+         "the CPU takes IPIs afterwards", ALL_ON), accel="mttcg"),
+        patch="late-ipi.patch")
 
 
 def ends():

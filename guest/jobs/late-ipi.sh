@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+# A kernel with tests/late-ipi.patch: CPU 7 goes and comes while somebody on CPU 0, who
+# found it callable, is about to write to the trigger page of its IPI (XIVE), and when
+# it can't take interrupts any more it gets one more.
+# make machines K=late
+. /lab/prelude.sh
+P=/sys/module/smp/parameters
+
+late() {
+	taskset -pc 1 $$ > /dev/null
+	echo 7 > $P/late_ipi_cpu || return 1
+	echo 0 > $CPU/cpu7/online && echo 1 > $CPU/cpu7/online || return 1
+	for n in $(seq 100); do
+		[ $(cat $P/late_ipi_step) = 3 ] && break
+		sleep 0.1
+	done
+	echo -1 > $P/late_ipi_cpu
+	[ $(cat $P/late_ipi_step) = 3 ] &&
+		dmesg | grep "late IPI for a CPU that is online again"
+}
+
+# CPU 0, of another core, has CPU 7 read a register, while it does not idle
+called() {
+	taskset -c 7 sh -c 'while :; do :; done' &
+	local hog=$! ret
+
+	taskset -c 0 timeout 20 cat $CPU/cpu7/purr
+	ret=$?
+	kill $hog
+	return $ret
+}
+
+result "an IPI for a CPU that went and came meanwhile" late
+result "the CPU takes IPIs afterwards" called
+result "all online at the end" want $THREADS
