@@ -612,7 +612,8 @@ def retire():
     yield dataclasses.replace(_case(
         "pseries", 8, 4, "late IPI", "late-ipi",
         ("an IPI for a CPU that went and came meanwhile",
-         "the CPU takes IPIs afterwards", ALL_ON), accel="mttcg"),
+         "the CPU takes IPIs afterwards",
+         "an IPI that can't be configured at first", ALL_ON), accel="mttcg"),
         patch="late-ipi.patch")
 
 

@@ -295,10 +295,9 @@ def sources_in(src, out):
         for member in run(["ar", "t", archive], cwd=out)[1].splitlines():
             # of a thin archive a path, of lib.a a name
             o = out / member if "/" in member else archive.parent / member
-            cmd = o.with_name(f".{o.name}.cmd")
-            if cmd.exists():
-                found.update(re.findall(r"[\w./+-]+\.(?:[chS]|dts|lds)\b",
-                                        cmd.read_text(errors="replace")))
+            found.update(re.findall(
+                r"[\w./+-]+\.(?:[chS]|dts|lds)\b",
+                o.with_name(f".{o.name}.cmd").read_text(errors="replace")))
     # as in "kernel/time/../smpboot.h", by who includes that
     return sorted({os.path.relpath(os.path.join(out, p), src) for p in found})
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A kernel with tests/late-ipi.patch: CPU 7 goes and comes while somebody on CPU 0, who
 # found it callable, is about to write to the trigger page of its IPI (XIVE), and when
-# it can't take interrupts any more it gets one more.
+# it can't take interrupts any more it gets one more. Then its IPI can't be configured.
 # make machines K=late
 . /lab/prelude.sh
 P=/sys/module/smp/parameters
@@ -30,6 +30,15 @@ called() {
 	return $ret
 }
 
+# its IPI can't be configured, and then it can
+unconfigured() {
+	echo 0 > $CPU/cpu7/online && echo 7 > $P/late_ipi_fail || return 1
+	! echo 1 > $CPU/cpu7/online && [ $(cat $CPU/cpu7/online) = 0 ] || return 1
+	echo -1 > $P/late_ipi_fail
+	echo 1 > $CPU/cpu7/online && called
+}
+
 result "an IPI for a CPU that went and came meanwhile" late
 result "the CPU takes IPIs afterwards" called
+result "an IPI that can't be configured at first" unconfigured
 result "all online at the end" want $THREADS
