@@ -24,6 +24,7 @@ called() {
 	taskset -c 7 sh -c 'while :; do :; done' &
 	local hog=$! ret
 
+	sleep 1
 	taskset -c 0 timeout 20 cat $CPU/cpu7/purr
 	ret=$?
 	kill $hog
@@ -38,7 +39,10 @@ unconfigured() {
 	echo 1 > $CPU/cpu7/online && called
 }
 
+# with its siblings CPU 7 has doorbells
+echo 4-6 > $CPU/hotplug/offline || die "CPUs 4-6 don't go"
 result "an IPI for a CPU that went and came meanwhile" late
 result "the CPU takes IPIs afterwards" called
 result "an IPI that can't be configured at first" unconfigured
+echo 4-6 > $CPU/hotplug/online || die "CPUs 4-6 don't come"
 result "all online at the end" want $THREADS
