@@ -405,7 +405,8 @@ def sched():
                      "all CPUs outside of one go offline", ALL_ON),
                     append=batch.strip())
     yield _case("q35", 16, 1, "tasks are spread", "spread",
-                ("a node goes", "every other CPU goes", ALL_ON))
+                ("a node goes", "every other CPU goes",
+                 "tasks of a few CPUs", ALL_ON))
     yield _case("q35", 8, 1, "many cgroups", "groups",
                 ("many groups", "each CPU sets its run queue offline", ALL_ON))
     for type_, cpus, t in ("q35", 8, 2), ("pseries", 32, 8):
@@ -637,6 +638,9 @@ def ends():
                         {"PHASE": phase, "END": end, "CRASH": "nr_cpus=1 "
                          "reset_devices" if type_ == "q35" else "maxcpus=1"},
                         **given, **kw)
+    yield _case("pseries", 8, 4, "unbound while it dies", "unbind",
+                ("its tick device is unbound while it dies",
+                 "it comes back with a tick", ALL_ON), append=alone, **given)
     yield _case("q35", 4, 2, "suspend in each phase", "retire-ends",
                 [f"suspended in phase {n}" for n in range(5)],
                 {"END": "suspend"}, append=alone, **given)
@@ -645,6 +649,10 @@ def ends():
 def scarce():
     """What CPUs need is not to be had, for a while or at all."""
     for type_, t in ("q35", 2), ("pseries", 4):
+        yield _case(type_, 8, t, "a rollback is refused", "refused",
+                    ("it is refused on its way back down",
+                     "it goes with the next request", "all work afterwards", ALL_ON),
+                    splats=Splats(r"WARNING: .* at cpuhp_fail\+|Call Trace:"))
         yield _case(type_, 8, t, "hotplug is disabled for a while", "busy",
                     ("the file of a CPU waits", "hotplug/online waits", ALL_ON),
                     accel="mttcg",

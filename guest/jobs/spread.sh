@@ -52,6 +52,28 @@ half() {
 		[ $most -le $((H * 3 / 4)) ]
 }
 
+# few: many tasks which may run on the last four CPUs of a node of which two go, and
+# all are not pushed to the first of these four
+few() {
+	local c
+
+	hogs=()
+	for ((c = 0; c < 128; c++)); do
+		taskset -c $((H - 1 - c % 4)) sh -c 'while :; do :; done' &
+		hogs+=($!)
+	done
+	sleep 0.5
+	for c in ${hogs[@]}; do
+		taskset -cp $((H - 4))-$((H - 1)) $c > /dev/null
+	done
+	migrations put hotplug/offline $((H - 2)),$((H - 1))
+	kill ${hogs[@]}
+	wait ${hogs[@]} 2> /dev/null
+	# 32 of 64 come to each of the two that have 32, give or take 4
+	all_on && [ $moves -ge 60 ] && [ $most -le 76 ]
+}
+
 result "a node goes" half $H-$L
 result "every other CPU goes" half 1-$L:1/2
+result "tasks of a few CPUs" few
 result "all online at the end" want $THREADS
