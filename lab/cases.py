@@ -651,7 +651,11 @@ def scarce():
     for type_, t in ("q35", 2), ("pseries", 4):
         yield _case(type_, 8, t, "a rollback is refused", "refused",
                     ("it is refused on its way back down",
-                     "it goes with the next request", "all work afterwards", ALL_ON),
+                     "it goes with the next request", "all work afterwards",
+                     "it comes with a list",
+                     "so it does when only sched:active fails",
+                     "and by its own file", "it dies, and is prepared anew to come",
+                     "it dies, and is kicked anew", ALL_ON),
                     splats=Splats(r"WARNING: .* at cpuhp_fail\+|Call Trace:"))
         yield _case(type_, 8, t, "hotplug is disabled for a while", "busy",
                     ("the file of a CPU waits", "hotplug/online waits", ALL_ON),
