@@ -654,7 +654,8 @@ def scarce():
                      "it goes with the next request", "all work afterwards",
                      "it comes with a list",
                      "so it does when only sched:active fails",
-                     "and by its own file", "it dies, and is prepared anew to come",
+                     "and by its own file", "no room for its interrupts",
+                     "it dies, and is prepared anew to come",
                      "it dies, and is kicked anew", ALL_ON),
                     splats=Splats(r"WARNING: .* at cpuhp_fail\+|Call Trace:"))
         yield _case(type_, 8, t, "hotplug is disabled for a while", "busy",

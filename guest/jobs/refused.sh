@@ -54,6 +54,15 @@ result "it comes with a list" comes workqueue:online hotplug/online $LAST
 result "so it does when only sched:active fails" comes sched:active hotplug/online $LAST
 result "and by its own file" comes sched:active cpu$LAST/online 1
 
+# ... or it has retired, and its interrupts find no room elsewhere
+full() {
+	local REFUSE=${REFUSE%/*}/full_cpu
+
+	stays workqueue:online hotplug/online $LAST && goes &&
+		comes workqueue:online hotplug/online $LAST
+}
+result "no room for its interrupts" full
+
 # again NAME: a CPU is parked on its way up, goes on from there, fails and dies: it can't
 # be where it was parked, above what RCU has to prepare
 again() {
