@@ -658,6 +658,12 @@ def scarce():
                      "it dies, and is prepared anew to come",
                      "it dies, and is kicked anew", ALL_ON),
                     splats=Splats(r"WARNING: .* at cpuhp_fail\+|Call Trace:"))
+        yield _case(type_, 8, t, "a sibling refuses, SMT off", "sibling",
+                    ("it refuses to go", "all who may are brought online",
+                     "it is not, by a list", "nor by its own file",
+                     "it goes with a list", "it comes when SMT is on"),
+                    append="nosmt maxcpus=1",
+                    splats=Splats(r"WARNING: .* at cpuhp_fail\+|Call Trace:"))
         yield _case(type_, 8, t, "hotplug is disabled for a while", "busy",
                     ("the file of a CPU waits", "hotplug/online waits", ALL_ON),
                     accel="mttcg",
