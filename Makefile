@@ -59,7 +59,7 @@ help:
 	@echo '               configs/*.config]'
 	@echo 'make guest     the root file systems [ARCH=]'
 	@echo 'make shell     interactive guest [ARCH=] [CPUS=] [THREADS=] [NODES=]'
-	@echo '               [MACHINE=q35|pseries|powernv10|powernv9]'
+	@echo '               [MACHINE=q35|pseries|powernv10|powernv9|virt]'
 	@echo '               [ACCEL=icount|mttcg|kvm] [VARIANT=base|patched]'
 	@echo '               [PROFILE=] [APPEND=kernel parameters]'
 	@echo 'make run JOB=  run a bash file in the guest; variables of shell'

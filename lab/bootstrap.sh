@@ -4,6 +4,7 @@
 #   base     packages, QEMU >= 10, a Python environment
 #   cross    compilers for other architectures: make compile-matrix
 #   foreign  compiler and QEMU for RISC-V: make foreign
+#   arm64    compiler, QEMU and firmware for arm64: ARCH=arm64
 #   scx      what sched_ext's tests are made with: make scx
 #   hwtest   what makes packages: make hwtest PACKAGES=1
 # With base (or nothing) it prints the interpreter to use on its last line of
