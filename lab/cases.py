@@ -237,7 +237,8 @@ def parameters():
     for type_, cpus, t in ("pseries", 16, 8), ("q35", 8, 2):
         yield _case(type_, cpus, t, "chcpu", "chcpu",
                     ("off and on", "grace periods and rebuilds", "one fails",
-                     "no permission", "a CPU that is not there"))
+                     "a list is not taken", "no permission",
+                     "a CPU that is not there"))
 
 
 def sysfs():
@@ -406,7 +407,8 @@ def sched():
                     append=batch.strip())
     yield _case("q35", 16, 1, "tasks are spread", "spread",
                 ("a node goes", "every other CPU goes",
-                 "tasks of a few CPUs", ALL_ON))
+                 "tasks of a few CPUs",
+                 "a kthread of a node comes back to it", ALL_ON))
     yield _case("q35", 8, 1, "many cgroups", "groups",
                 ("many groups", "each CPU sets its run queue offline", ALL_ON))
     for type_, cpus, t in ("q35", 8, 2), ("pseries", 32, 8):
@@ -576,6 +578,10 @@ def retire():
     for type_, t, what, kw in (
             ("q35", 2, "", {}), ("q35", 2, "rcu_normal",
                                  {"append": "rcupdate.rcu_normal=1"}),
+            ("q35", 2, "rcu_expedited",
+             {"append": "rcupdate.rcu_expedited=1"}),
+            ("q35", 2, "nohz_full",
+             {"append": "nohz_full=4-7", "profile": "nohz"}),
             ("q35", 2, "without NO_HZ", {"append": "nohz=off highres=off"}),
             ("pseries", 4, "", {}), ("pseries", 4, "xics", {"intc": "xics"}),
             ("pseries", 4, "hash", {"cpu": "power9", "append": "disable_radix"}),
@@ -734,6 +740,11 @@ def few():
         yield _case(type_, cpus, t, what, "few",
                     (*tests, "skips have a reason"),
                     {"TESTS": " ".join(tests)}, append=append)
+    # what runs on CPUs that rest: on nohz_full ones, too
+    test = "request-test.sh",
+    yield _case("q35", 8, 2, "requests, nohz_full", "few",
+                (*test, "skips have a reason"), {"TESTS": test[0]},
+                append="nohz_full=4-7", profile="nohz")
 
 
 def odd():

@@ -78,9 +78,10 @@ def cuts(m):
     """The slices of a request for all threads but one of each core, or for all
     CPUs but one without SMT; and the activations on the way up."""
     gone = m.cpus - m.cpus // m.threads or m.cpus - 1
-    cut = scale.slices(gone, scale.taken(scale.slice_size(),
-                                         m.threads - 1 or 1))
-    return cut, scale.activations(cut)
+    off, on = (scale.slices(gone, scale.taken(scale.slice_size(),
+                                              m.threads - 1 or 1, op))
+               for op in scale.OPS)
+    return off, scale.activations(on)
 
 
 def boot(m, r):

@@ -59,7 +59,7 @@ CONFIGS = (
     Config("riscv64", "riscv", "defconfig", sizes=True),
     Config("mips-cps", "mips", "maltasmvp_defconfig",
            "MIPS_CPS=y HOTPLUG_CPU=y " + KUNIT),
-    Config("arm64", "arm64", "defconfig"),
+    Config("arm64", "arm64", "defconfig", "ARM_PSCI_CHECKER=y"),
     Config("x86-maxsmp", "x86", X86,
            "DEBUG_KERNEL=y MAXSMP=y CPUMASK_OFFSTACK=y NR_CPUS=8192", True),
     Config("i386", "x86", "i386_defconfig", "SMP=y " + KUNIT),

@@ -44,10 +44,13 @@ def slice_size():
     return int(m[1])
 
 
-def taken(size, core):
+def taken(size, core, op="SMT off"):
     """How many CPUs a slice of at most 'size' takes where 'core' threads of each
-    core go or come: cpuhp_next_slice() cuts no core if it can be helped. (The
-    mean, where a slice is smaller than that.)"""
+    core go or come: cpuhp_next_slice() does not cut the online threads of a
+    core if it can be helped, and those that come are offline. (The mean, where a
+    slice is smaller than a core.)"""
+    if op == "SMT on":
+        return size
     return size // core * core or core / -(-core // size)
 
 
@@ -159,7 +162,7 @@ def fit(doc, size):
                            f"three; {AGAIN}")
         n, want, _ = sizes[largest]
         number_at = lambda of, t: number(of, sizes[t][0],
-                                         taken(size, sizes[t][2]))
+                                         taken(size, sizes[t][2], key[1]))
         rows = out[key] = {}
         for row in COUNTS:
             of = paid_for(row, *key[1:])
@@ -297,7 +300,7 @@ def model(doc, hw, size, cpu, domains):
             "sizes": {k: sorted(v) for k, v in measured(doc).items()},
             "cpus": p10["cpus"], "threads": p10["threads"], "n": n,
             "unit": unit, "bare": bare, "size": size,
-            "slice": taken(size, of_core),
+            "slice": {op: taken(size, of_core, op) for op in OPS},
             "total": p10["off_v6_0_s"],
             "hour": the_hour(unit, base, n),
             "expedited": (bare - gps * unit["GP"][1],
@@ -370,11 +373,12 @@ def scale_text(m):
     n, unit, size = m["n"], m["unit"], m["size"]
     p = m["patched"]
     out = ["", f"{m['cpus']} CPUs, SMT{m['threads']}, {n} go or come, patched "
-           f"in {p[size]['slices']} slices of {m['slice']}: counts", "",
+           f"in {p[size]['slices']} slices of {m['slice']['SMT off']}: counts",
+           "",
            line("", [f"{op}:" for op in OPS], 33),
            line("", [f"{t:<11}" for t in bench.TREATMENTS] * 2, 11)]
     for row in COUNTS:
-        counts = [at(m["like"][op, t], n, m["slice"])
+        counts = [at(m["like"][op, t], n, m["slice"][op])
                   for op in OPS for t in bench.TREATMENTS]
         out.append(line(row, [f"{c[row]:.0f}" for c in counts], 11))
     out.append("Patched, off: one rebuild more if a CPU has to stay.")
@@ -403,7 +407,7 @@ def scale_text(m):
     for name, what in (
             ("base (measured)", human(m["bare"])),
             ("base, rcu_expedited", between(m["expedited"])),
-            (f"patched, {p[size]['slices']} slices of {m['slice']}",
+            (f"patched, {p[size]['slices']} slices of {m['slice']['SMT off']}",
              between(p[size]["seconds"])),
             ("patched, and a CPU has to stay", between(p[size]["stay"])),
             (f"patched, {n} writes of one CPU each",

@@ -16,7 +16,7 @@ HW = tomllib.loads(scale.HARDWARE.read_text())
 def calls(treatment, way, n):
     """What the kernels of the lab do on pseries."""
     if treatment == "patched":
-        cut = scale.slices(n, scale.taken(SIZE, 7))
+        cut = scale.slices(n, scale.taken(SIZE, 7, f"SMT {way}"))
         return {"synchronize_rcu_expedited": (1 + cut) * (way == "off"),
                 "stop_machine_cpuslocked": 0,
                 "build_sched_domains": 1 if way == "off" else
@@ -123,6 +123,7 @@ def test_slices_and_activations_follow_the_rule_of_the_kernel():
     assert [scale.taken(x, 7) for x in (16, 32, 8, 7)] == [14, 28, 7, 7]
     assert [scale.slices(70, scale.taken(x, 7)) for x in (6, 3, 1)] == [20, 30, 70]
     assert scale.taken(16, 1) == 16
+    assert scale.taken(16, 7, "SMT on") == 16
     for cut in range(1, 70):
         waits = active = times = 0
         for left in range(cut)[::-1]:
@@ -139,7 +140,7 @@ def test_what_a_record_says_of_the_largest_machine(sizes):
     for rows in m["fits"].values():
         assert all(x["predicted"] == pytest.approx(x["measured"])
                    for x in rows.values())
-    off, on = (scale.at(m["like"][op, "patched"], 1680, m["slice"])
+    off, on = (scale.at(m["like"][op, "patched"], 1680, m["slice"][op])
                for op in scale.OPS)
     assert (off["GP exp"], off["stops"], off["rebuilds"]) == (61, 0, 1)
     assert (on["GP exp"], on["stops"], on["rebuilds"]) == (0, 0, 7)

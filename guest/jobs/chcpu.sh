@@ -92,6 +92,23 @@ one_fails() {
 		$TOOL -e 1-$LAST > /tmp/said && all_on
 }
 
+# a list that the kernel does not take, as one that is too long: nothing has changed, and
+# they go one by one. /dev/full takes nothing.
+not_taken() {
+	local f status=0
+
+	for f in offline online; do
+		mount --bind /dev/full $CPU/hotplug/$f || return
+	done
+	echo > $T/trace
+	$TOOL -d 1-$LAST > /tmp/said && told $LAST disabled && requests $LAST &&
+		want $THREADS $(range 1 $((LAST + 1))) &&
+		$TOOL -e 1-$LAST > /tmp/said && told $LAST enabled &&
+		requests $LAST || status=$?
+	umount $CPU/hotplug/offline $CPU/hotplug/online
+	all_on && return $status
+}
+
 # so are those which there are not
 absent() {
 	local status=0
@@ -106,6 +123,7 @@ result "off and on" off_and_on
 if [ -n "$LISTS" ]; then
 	result "grace periods and rebuilds" counts
 	result "one fails" one_fails
+	result "a list is not taken" not_taken
 fi
 result "no permission" denied
 # its masks are of 64 CPUs, and more than that is not a list for it

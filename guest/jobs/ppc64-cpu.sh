@@ -82,9 +82,28 @@ cores_requests() {
 	return $status
 }
 
+# a thread of one core refuses to go: the patched tool says the same as Debian 13's, which
+# takes core by core, returns the same, and leaves the same CPUs
+one_fails() {
+	local n=0 tool others=$(seq -s, 1 $((CPUS / THREADS - 1)))
+
+	echo $((THREADS + 1)) > /sys/module/cpuhp/parameters/refuse_cpu || return
+	for tool in /opt/newer/ppc64_cpu $TOOL; do
+		{
+			command $tool --offline-cores=$others 2>&1
+			echo "status $?, online $(cat $CPU/online)"
+		} > /tmp/left$((n++))
+		put hotplug/online all
+	done
+	echo -1 > /sys/module/cpuhp/parameters/refuse_cpu
+	cat /tmp/left0
+	all_on && grep -q "status [1-9]" /tmp/left0 && diff /tmp/left0 /tmp/left1
+}
+
 result "ppc64_cpu --smt" smt_levels
 result "ppc64_cpu --cores-on" cores
 result "ppc64_cpu --cores-on with SMT 2" cores_smt
 result "ppc64_cpu --cores-on, smt/control" cores_kernel
 result "requests of ppc64_cpu --cores-on" cores_requests
+[ $ASKED != 1 ] || result "one fails" one_fails
 cat /tmp/why

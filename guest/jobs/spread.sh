@@ -73,7 +73,31 @@ few() {
 	all_on && [ $moves -ge 60 ] && [ $most -le 76 ]
 }
 
+# target STATE: for the CPUs of the second node
+target() {
+	local c
+
+	for ((c = H; c < CPUS; c++)); do
+		put cpu$c/hotplug/target $1 || return
+	done
+}
+
+# kcompactd1, which wakes up twice a second, where no CPU of its node is active: it runs
+# elsewhere, and comes back with them
+kthread() {
+	local active=$(state_of sched:active) online=$(state_of online) at seen= task
+
+	task=$(grep -lx kcompactd1 /proc/[0-9]*/comm)
+	for at in $online $((active - 1)) $online; do
+		target $at && sleep 1.2 || return
+		seen="$seen $(sed -n 's/^Cpus_allowed_list:\t//p' ${task%comm}status)"
+	done
+	echo "kcompactd1:$seen"
+	[ "$seen" = " $H-$L 0-$L $H-$L" ]
+}
+
 result "a node goes" half $H-$L
 result "every other CPU goes" half 1-$L:1/2
 result "tasks of a few CPUs" few
+result "a kthread of a node comes back to it" kthread
 result "all online at the end" want $THREADS
