@@ -85,10 +85,13 @@ target() {
 # kcompactd1, which wakes up twice a second, where no CPU of its node is active: it runs
 # elsewhere, and comes back with them
 kthread() {
-	local active=$(state_of sched:active) online=$(state_of online) at seen= task
+	local online=$(state_of online) at below seen= task
 
+	# the state below sched:active
+	below=$(sed -n '/: sched:active$/q;s/^ *\([0-9]*\): .*/\1/p' $CPU/hotplug/states |
+		tail -n 1)
 	task=$(grep -lx kcompactd1 /proc/[0-9]*/comm)
-	for at in $online $((active - 1)) $online; do
+	for at in $online $below $online; do
 		target $at && sleep 1.2 || return
 		seen="$seen $(sed -n 's/^Cpus_allowed_list:\t//p' ${task%comm}status)"
 	done
