@@ -638,6 +638,7 @@ def ends():
                 ("crash", ("the crash kernel has a dump",),
                  {"disk": ("next", KERNEL), "append": f"crashkernel=512M {alone}",
                   "splats": Splats(crash=True)}),
+                ("reboot", (), {"append": alone}),
                 ("off", (), {"append": alone}))):
             yield _case(type_, cpus, t, f"{end} in phase {phase}", "retire-ends",
                         (f"CPUs stay in phase {phase}", *results),
