@@ -4,12 +4,12 @@
 # SCENARIO=requests, with the unpatched kernel, takes too long:
 #   make run JOB=bench/lockwait.sh CPUS=128 [ARCH=ppc64le] [VARIANT=base]
 #	[VARS="READERS=all BATCH=8 EXPEDITED=1"]
-# Of the patched kernel also how long the request takes meanwhile, and without readers.
-# READERS: one on CPU 0, or one on each: of membarrier(2) ('all'), who hold a mutex while
-# they wait for the lock, so that each waits for others as well, or of /proc/vmstat
-# ('vmstat'), which does little but take the lock: of these by the events of lock
-# contention, and whether somebody waited for two operations. BATCH: CPUs in a slice. EXPEDITED: all grace
-# periods are, by rcu_expedited.
+# READERS: one on CPU 0, or one on each CPU that is online. 'all' call membarrier(2),
+# which holds a mutex while it waits for the lock, so that each waits for others, too;
+# how long a request takes meanwhile, and alone. 'vmstat' read /proc/vmstat, which takes
+# nothing but the lock: how many operations each of them waits for, by trace events.
+# Both are of the patched kernel. BATCH: CPUs in a slice. EXPEDITED: all grace periods
+# are, by rcu_expedited.
 READERS=${READERS-0}
 BATCH=${BATCH-}
 EXPEDITED=${EXPEDITED-0}
@@ -42,33 +42,40 @@ readers() {
 	local c
 
 	: > /tmp/reading
-	for ((c = 0; c < CPUS; c++)); do
+	for c in $(cut -d : -f 1 <(grep -Ho 1 $CPU/cpu[0-9]*/online) |
+			sed 's,/online,,;s,.*/cpu,,') 0; do
 		reader $c 9<> /tmp/fifo &
 	done
 	sleep 0.3
 	echo > $T/trace
 	labctl write $CPU/smt/control $1 > /dev/null || die "SMT $1 failed"
-	cp $T/trace /tmp/trace
 	rm /tmp/reading
 	wait
 	awk -v what="SMT $1" '
 		{ match($0, /[0-9]+\.[0-9]+: /); now = substr($0, RSTART, RLENGTH - 2) * 1e6 }
-		/ cpuhp_operation_start: / { n++ }
-		/ contention_begin: .*READ.*PERCPU|contention_begin: .*PERCPU.*READ/ {
-			from[$1] = now; began[$1] = n }
-		/ contention_end: / && $1 in from {
-			waits++
-			if (now - from[$1] > longest) longest = now - from[$1]
-			if (n - began[$1] > most) most = n - began[$1]
-			delete from[$1]
+		# whose end is traced before the lock is released
+		/ cpuhp_operation_end: / { n++ }
+		/ contention_(begin|end): / {
+			for (i = 2; i < NF && $i !~ /^contention/; i++) ;
+			who = $1 " " $(i + 1)	# the task and the lock
 		}
-		END { printf "%s: %d operations, %d waits, the longest %.0f us; " \
-			"operations that began during a wait: at most %d\n",
-			what, n, waits, longest, most }' /tmp/trace
+		/ contention_begin: .*READ/ && /PERCPU/ { from[who] = now; over[who] = n }
+		/ contention_end: / && who in from {
+			waits++
+			if (now - from[who] > longest) longest = now - from[who]
+			if (n - over[who] > most) most = n - over[who]
+			delete from[who]
+		}
+		END {
+			for (who in from) left++
+			printf "%s: %d operations, %d waits, the longest %.0f us; " \
+				"operations that ended during one: at most %d; not over: %d\n",
+				what, n, waits, longest, most, left
+		}' $T/trace
 }
 if [ $READERS = vmstat ]; then
 	mkfifo /tmp/fifo
-	for e in lock/contention_begin lock/contention_end cpuhp/cpuhp_operation_start; do
+	for e in lock/contention_begin lock/contention_end cpuhp/cpuhp_operation_end; do
 		echo 1 > $T/events/$e/enable || die "no event $e"
 	done
 	for i in 1 2 3; do

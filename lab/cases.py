@@ -237,8 +237,7 @@ def parameters():
     for type_, cpus, t in ("pseries", 16, 8), ("q35", 8, 2):
         yield _case(type_, cpus, t, "chcpu", "chcpu",
                     ("off and on", "grace periods and rebuilds", "one fails",
-                     "a list is not taken", "no permission",
-                     "a CPU that is not there"))
+                     "no permission", "a CPU that is not there"))
 
 
 def sysfs():
@@ -638,7 +637,7 @@ def ends():
                 ("crash", ("the crash kernel has a dump",),
                  {"disk": ("next", KERNEL), "append": f"crashkernel=512M {alone}",
                   "splats": Splats(crash=True)}),
-                ("reboot", (), {"append": alone}),
+                ("reboot", (), {"append": alone, "judge": judge.restarts}),
                 ("off", (), {"append": alone}))):
             yield _case(type_, cpus, t, f"{end} in phase {phase}", "retire-ends",
                         (f"CPUs stay in phase {phase}", *results),
@@ -742,9 +741,8 @@ def few():
                     (*tests, "skips have a reason"),
                     {"TESTS": " ".join(tests)}, append=append)
     # what runs on CPUs that rest: on nohz_full ones, too
-    test = "request-test.sh",
-    yield _case("q35", 8, 2, "requests, nohz_full", "few",
-                (*test, "skips have a reason"), {"TESTS": test[0]},
+    yield _case("q35", 8, 2, "requests, nohz_full", "selftests", (),
+                {"FULL": "", "TEST": "request-test.sh"}, judge=judge.selftests,
                 append="nohz_full=4-7", profile="nohz")
 
 

@@ -69,6 +69,13 @@ def ktaps(where, r, *files):
             yield f"{'KUnit' if what == 'kunit' else what}: {name}", ok, detail
 
 
+def restarts(m, r):
+    """Of a job that ends with a reboot."""
+    said = "reboot: Restarting system" in r.console
+    return [("the kernel restarts the machine", said,
+             "" if said else r.console[-500:])]
+
+
 def selftests(m, r):
     """Of the job selftests."""
     return list(ktaps(m.name(), r, "kselftest"))

@@ -373,7 +373,7 @@ def scale_text(m):
     n, unit, size = m["n"], m["unit"], m["size"]
     p = m["patched"]
     out = ["", f"{m['cpus']} CPUs, SMT{m['threads']}, {n} go or come, patched "
-           f"in {p[size]['slices']} slices of {m['slice']['SMT off']}: counts",
+           f"in slices of {m['slice']['SMT off']} and {m['slice']['SMT on']}: counts",
            "",
            line("", [f"{op}:" for op in OPS], 33),
            line("", [f"{t:<11}" for t in bench.TREATMENTS] * 2, 11)]

@@ -75,7 +75,6 @@ reboot)	# what the end of a job says
 	emit end status 0 uptime_ns "$(labctl now)"
 	sync
 	[ $(uname -m) = x86_64 ] && n=169 || n=88
-	perl -e "syscall($n, 0xfee1dead, 672274793, 0x1234567, 0)" ||
-		die "reboot: $?"
+	perl -e "syscall($n, 0xfee1dead, 672274793, 0x1234567, 0)"
 	die "reboot(2) came back" ;;
 esac
