@@ -23,8 +23,6 @@ SKIP_ALLOWED = [
     ("virt-8", "CPUs come: CPUs which come can't be made slow",
      "it takes parallel bringup"),
     # in full length
-    ("pseries-16", "a CPU does not come alive",
-     "the kernel waits 100 s there, and the delay is 20 s"),
     ("pseries-16", "a CPU does not say that it is dead",
      "the kernel waits longer than the delay there"),
 ]
