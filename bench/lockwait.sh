@@ -7,8 +7,8 @@
 # READERS: one on CPU 0, or one on each CPU that is online. 'all' call membarrier(2),
 # which holds a mutex while it waits for the lock, so that each waits for others, too;
 # how long a request takes meanwhile, and alone. 'vmstat' read /proc/vmstat, which takes
-# nothing but the lock: how many operations each of them waits for, by trace events.
-# Both are of the patched kernel. BATCH: CPUs in a slice. EXPEDITED: all grace periods
+# nothing but the lock: how many operations each of them waits for, by trace events. These
+# and the times of requests are of the patched kernel only. BATCH: CPUs in a slice. EXPEDITED: all grace periods
 # are, by rcu_expedited.
 READERS=${READERS-0}
 BATCH=${BATCH-}

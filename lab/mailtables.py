@@ -193,6 +193,9 @@ def treatments(doc):
 
 # ---- one CPU, and the others --------------------------------------------
 
+STOP = "stop_machine_cpuslocked"
+
+
 def stopped(doc):
     """{(irq, CPUs): {(what, loaded): [ms]}}: 'held', what a CPU spent in
     multi_cpu_stop(), the mean of all, on the unpatched kernel; of the patched
@@ -222,6 +225,10 @@ def stop(doc):
     without an interrupt to move; the mail's beside it. Medians."""
     mail = reference("stop")
     by = stopped(doc)
+    stops = {"base": 0, "patched": 0}
+    for run in doc["runs"]:
+        stops[run["variant"]] += sum(int(s["calls"]) for s in run["stats"]
+                                     if s["function"] == STOP)
     cols = [(w, load) for w in ("held", "also", "off", "dead", "wait")
             for load in (False, True)]
     out = [f"{doc['title']}: {doc['runs'][0]['machine']} ({_kind(doc)})"]
@@ -243,6 +250,8 @@ def stop(doc):
             theirs = (ms(x, 1) for x in mail.get(str(cpus), (None, None)))
             out.append(f"{cpus:>6} " + "".join(f"{x:>6}" for x in ours)
                        + "".join(f"{x:>{w}}" for x, w in zip(theirs, (6, 7))))
+    out += ["", f"{STOP}(), all operations together, idle and loaded: base "
+            f"{stops['base']},", f"patched {stops['patched']}"]
     return "\n".join(out) + "\n"
 
 
