@@ -106,6 +106,7 @@ ALONE = {
     "05-neighbours": (
         "perf/x86/amd/uncore: Keep the context of a CPU which stays "
         "online",
+        "cpu/hotplug: Ignore hotplug/fail during rollback",
         "cpu/hotplug: Add helpers to find a CPU which outlives another",
     ),
     "13-sched-rebuild": (
