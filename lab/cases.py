@@ -593,12 +593,6 @@ def retire():
     # PREEMPT_RT, with lockdep
     yield _case("q35", 8, 2, "retire PREEMPT_RT", "retire", slow, limit=1800,
                 profile="rt", accel="mttcg")
-    # the kernel debugger, for which all CPUs have to come. On q35 its tests of
-    # hardware breakpoints fail in QEMU, while no CPU goes or comes.
-    yield _case("pseries", 8, 4, "kgdb", "kgdb", (
-        "CPUs go and come while the debugger stops them",
-        "the debugger's own tests pass", "all CPUs come to it", ALL_ON),
-        limit=1200, profile="kgdb", accel="mttcg")
     # a debug kernel which complains when cpuhp.retire_skip_gp takes away the
     # grace period; of another complaint "WARNING: " is not expected
     yield dataclasses.replace(_case(

@@ -36,7 +36,7 @@ ARCHES = {
 # those that everything is done for; the others are asked for with ARCH=
 MAIN = ("x86_64", "ppc64le")
 PROFILES = ("", "debug", "kcsan", "rt", "nohz", "scx", "torture", "tree03", "bpf",
-            "hwtest", "drivers", "plain", "xen", "kgdb")
+            "hwtest", "drivers", "plain", "xen")
 
 
 class LabError(Exception):
