@@ -464,7 +464,7 @@ def in_short(doc):
         ["grace periods / `stop_machine()` / rebuilds of the sched domains",
          *(" / ".join(x) for x in zip(waited, counts(off, "stops", "rebuilds")))],
         ["off / on by a write to `smt/control`", *times(off, on)],
-        ["by `ppc64_cpu` 1.3.13 (Debian 13), which writes there",
+        ["by `ppc64_cpu` 1.3.13 (Debian 13 or later), which writes there",
          *times("new ppc64_cpu off", "new ppc64_cpu on")],
         ["by `ppc64_cpu` 1.3.10 (Debian 12), CPU by CPU",
          *times("ppc64_cpu --smt=off", "ppc64_cpu --smt=on")],
