@@ -2,7 +2,8 @@
 """What a result depends on of the series: the code that it changes, without
 comments, as far as it is compiled for the kernels that were booted. A driver of
 another architecture, or a comment, does not make a result stale; __LINE__ in a
-warning may be another one then."""
+warning may be another one then. Nor do KUnit tests, which are idle where nobody
+runs them: who does has kunit() among its inputs."""
 
 import functools
 import json
@@ -15,7 +16,8 @@ from .common import ARCHES, TOP, LabError, digest, git, write_atomic
 # {architecture: {profile: [path]}}: what the series changes and kbuild does not
 # compile for it, by 'make kernels NOTE=1'; 'make test' looks whether it is so.
 UNBUILT = TOP / "lab" / "unbuilt.json"
-NO_CODE = re.compile(r"Documentation/|MAINTAINERS$|tools/testing/")
+NO_CODE = re.compile(r"Documentation/|MAINTAINERS$|tools/testing/|.*_test\.c$")
+KUNIT = re.compile(r".*_test\.c$")
 # A literal, or a comment, of C. An apostrophe that begins no literal is left.
 C = re.compile(r'"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\\n])*'|"
                r"/\*.*?\*/|//[^\n]*", re.S)
@@ -36,14 +38,14 @@ def _of_blob(blob, is_c):
 
 
 @functools.cache
-def changed(commit):
+def changed(commit, kunit=False):
     """{path: blob} of the code that a commit of linux/ has other than the base;
-    a file that is gone has zeros."""
+    a file that is gone has zeros. kunit: of the KUnit tests instead."""
     out = {}
     for line in git("diff-tree", "-r", "--no-renames", "base", commit,
                     cwd=kernels.LINUX).splitlines():
         meta, path = line.split("\t", 1)
-        if not NO_CODE.match(path):
+        if KUNIT.match(path) if kunit else not NO_CODE.match(path):
             out[path] = meta.split()[3]
     return out
 
@@ -66,12 +68,20 @@ def matters(path, arch, profile):
 
 def key(commit, of=()):
     """The digest of a commit's code, as far as it is in the kernels 'of', pairs
-    of architecture and profile; all of it without."""
+    of architecture and profile; all of it, KUnit tests as well, without."""
     commit = git("rev-parse", f"{commit}^{{commit}}", cwd=kernels.LINUX).strip()
     return digest(kernels.tree_of("base"), *(
         f"{path} {blob.strip('0') and _of_blob(blob, path[-2:] in ('.c', '.h'))}"
-        for path, blob in sorted(changed(commit).items())
+        for path, blob in sorted({**changed(commit), **(
+            {} if of else changed(commit, True))}.items())
         if not of or any(matters(path, *x) for x in of)))
+
+
+def kunit(commit):
+    """The digest of a commit's KUnit tests, without comments."""
+    commit = git("rev-parse", f"{commit}^{{commit}}", cwd=kernels.LINUX).strip()
+    return digest(*(f"{path} {_of_blob(blob, True)}"
+                    for path, blob in sorted(changed(commit, True).items())))
 
 
 def compiled(arch, profile):

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-from . import kernels
+from . import codekey, kernels
 from .common import (ARCHES, LINUX, TOP, DiskFull, LabError, cache_dir, check_arch,
                      digest, disk_full, fresh_dir, git, locked, need_space, prune,
                      run, say, step)
@@ -201,13 +201,15 @@ def rootfs(arch, profile=""):
 
 
 def tests_of(job):
-    """The patched tree's selftests, as git's ids of their directories, if the text
-    of a job runs them: what it says depends on them, which are no kernel code."""
-    if "/lab/kselftest" not in job:
-        return []
+    """The patched tree's selftests, as git's ids of their directories, and the
+    digest of its KUnit tests, if the text of a job runs them: what it says depends
+    on them, which are no code of the kernel that others run."""
     commit = kernels.wanted_commit("patched")
-    return [git("rev-parse", f"{commit}:tools/testing/selftests/{t}", cwd=LINUX)
-            for t in SELFTESTS]
+    ids = [codekey.kunit(commit)] if "/debug/kunit/" in job else []
+    if "/lab/kselftest" in job:
+        ids += [git("rev-parse", f"{commit}:tools/testing/selftests/{t}", cwd=LINUX)
+                for t in SELFTESTS]
+    return ids
 
 
 def lab_disk(arch):

@@ -238,7 +238,8 @@ def operations(p):
 
 def inputs(profile):
     """The digest of what defines a run's results but the kernel's code."""
-    jobs = sorted(boot.JOBS.glob("torture-*.sh"))
+    jobs = sorted({*boot.JOBS.glob("torture-*.sh"),
+                   *(boot.JOBS / f"{job}.sh" for job in JOBS.values())})
     return digest(*jobs, *guest.tests_of("".join(p.read_text() for p in jobs)),
                   boot.JOBS.parent / "prelude.sh", repr(KERNEL),
                   *(f for a in MAIN for f in kernels.fragments(a, profile)))

@@ -13,8 +13,8 @@ import types
 import pytest
 
 from conftest import TOP
-from lab import (boot, caserecord, cases, check, guest, judge, kernels, record,
-                 torture, vm)
+from lab import (boot, caserecord, cases, check, codekey, guest, judge, kernels,
+                 record, torture, vm)
 from lab.common import HostError, LabError
 from lab.record import check_tree
 
@@ -223,6 +223,16 @@ def test_a_patch_of_a_case_applies_and_counts(monkeypatch, tmp_path):
     assert caserecord.inputs(c) != was
 
 
+def test_jobs_that_run_kunit_depend_on_its_tests(monkeypatch):
+    for job, runs in ("selftests", 1), ("retire", 1), ("vectors", 0):
+        c = dataclasses.replace(case("q35-8 suspend"), job=job)
+        was = caserecord.inputs(c), torture.inputs("")
+        with monkeypatch.context() as m:
+            m.setattr(codekey, "kunit", lambda commit: "another")
+            assert (caserecord.inputs(c) != was[0]) == runs
+            assert torture.inputs("") != was[1]
+
+
 @pytest.mark.parametrize("job, runs", [("few", True), ("batch", True),
                                        ("vectors", False)])
 def test_jobs_that_run_the_selftests_depend_on_them(monkeypatch, job, runs):
@@ -235,6 +245,8 @@ def test_jobs_that_run_the_selftests_depend_on_them(monkeypatch, job, runs):
     was = caserecord.inputs(c), torture.inputs("")
     monkeypatch.setattr(guest, "git", lambda *a, **kw: "another\n")
     monkeypatch.setattr(kernels, "wanted_commit", lambda v: "c")
+    kunit = codekey.kunit("HEAD")
+    monkeypatch.setattr(codekey, "kunit", lambda commit: kunit)
     assert (caserecord.inputs(c) != was[0]) == runs
     assert torture.inputs("") != was[1]
 
@@ -303,7 +315,7 @@ def test_what_cannot_be_kept_is_said(monkeypatch, tmp_path):
     monkeypatch.setattr(caserecord, "stamp", lambda: {"tree": "t"})
     monkeypatch.setattr(cases, "OUT", tmp_path)
     (tmp_path / "machines.json").write_text("{")
-    c = case("q35-8 retire told")
+    c = dataclasses.replace(case("q35-8 suspend"), job="vectors")
     with pytest.raises(LabError, match="machines.json is damaged: .*checkout"):
         caserecord.keep(c, [], 5)
     with pytest.raises(LabError, match="machines.json is damaged: .*checkout"):

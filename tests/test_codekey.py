@@ -32,7 +32,7 @@ def tree(toy, monkeypatch, tmp_path):
     codekey.noted.cache_clear()
     toy.linux.mkdir()
     sh("git", "init", "-q", cwd=toy.linux)
-    for d in ("drivers", "arch/x86/kernel", "arch/powerpc", "Documentation"):
+    for d in ("drivers", "kernel", "arch/x86/kernel", "arch/powerpc", "Documentation"):
         (toy.linux / d).mkdir(parents=True)
     toy.commit("drivers/a.c", "int a;\n", "base")
     sh("git", "tag", "base", cwd=toy.linux)
@@ -63,6 +63,20 @@ def test_what_is_not_compiled_changes_no_key(tree):
         assert (now != every) == bool(matters)
         assert (codekey.key("HEAD", [PLAIN, PPC]) != two) == \
             bool({PLAIN, PPC} & set(matters))
+
+
+def test_kunit_tests_have_a_key_of_their_own(tree):
+    tree("kernel/a.c", "int b;\n")
+    none = codekey.kunit("HEAD")
+    tree("kernel/a_test.c", "int b;\n")
+    one = codekey.kunit("HEAD")
+    tree("kernel/a_test.c", "/* x */ int b;\n")
+    assert none != one == codekey.kunit("HEAD")
+    tree("kernel/a_test.c", "int c;\n")
+    assert codekey.kunit("HEAD") not in (none, one)
+    all_of_it = codekey.key("HEAD")
+    assert tree("kernel/a_test.c", "int d;\n", PLAIN) == codekey.key("HEAD", [PLAIN])
+    assert codekey.key("HEAD") != all_of_it
 
 
 def test_a_comment_changes_no_key(tree):
