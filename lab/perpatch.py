@@ -107,6 +107,7 @@ ALONE = {
         "perf/x86/amd/uncore: Keep the context of a CPU which stays "
         "online",
         "cpu/hotplug: Ignore hotplug/fail during rollback",
+        "scsi: lpfc: Do not take a polled EQ off its list",
         "cpu/hotplug: Add helpers to find a CPU which outlives another",
     ),
     "13-sched-rebuild": (
