@@ -19,7 +19,7 @@ def inputs(case):
     return digest(job, repr(case.machine), *guest.tests_of(job),
                   *(guest.GUEST / f for f in ("lib.sh", "prelude.sh")),
                   *kernels.fragments(case.machine.arch, case.profile),
-                  *([TOP / "tests" / case.patch] * bool(case.patch)))
+                  *cases.patches(case.patch))
 
 
 @functools.cache

@@ -47,7 +47,7 @@ class Case:
     profile: str = ""               # of the kernel
     together: str = ""              # one after the other: they are compared
     variant: str = "patched"        # the kernel
-    patch: str = ""                 # ... with a file in tests/
+    patch: str = ""                 # ... with files in tests/, by name
 
 
 def _case(type_, cpus, threads, what, job, results=(), vars={}, *, counts=None,
@@ -504,11 +504,15 @@ def domains():
                        judge=judge.same_domains(ref, variant == "base"),
                        patch="domains-pointers.patch",
                        together=f"{type_} domains, {what}")
-        if m.type == "q35" and what == "two nodes":
-            yield Case(f"{m.name()} domains, a stale group", m, "domains",
-                       vars={"N": 100}, judge=judge.other_domains(ref),
-                       together=f"{type_} domains, {what}",
-                       patch="domains-stale.patch")
+        if what == "two nodes":
+            for stale, patch, pointers in (
+                    ("group", "domains-stale.patch", False),
+                    ("weight", "domains-pointers.patch domains-stale-weight.patch",
+                     True)):
+                yield Case(f"{m.name()} domains, a stale {stale}", m, "domains",
+                           vars={"N": 100}, patch=patch,
+                           judge=judge.other_domains(ref, stale, pointers),
+                           together=f"{type_} domains, {what}")
 
 
 def cpufreq():
@@ -813,11 +817,16 @@ def table(full="", cycles=""):
                 for c in (f(cycles) if f is leak else f()))
 
 
+def patches(names):
+    """The files of Case.patch."""
+    return [TOP / "tests" / n for n in names.split()]
+
+
 @functools.cache
 def _prepared(variant, arch, profile, patch):
     try:
         image = kernels.build(variant, arch, profile, kernels.with_patch(
-            TOP / "tests" / patch, variant) if patch else None)
+            *patches(patch), variant=variant) if patch else None)
         guest.rootfs(arch, profile), guest.lab_disk(arch)
         return image
     except LabError as e:

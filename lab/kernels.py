@@ -108,18 +108,19 @@ def patch(subject):
     raise LabError(f"linux/ has no patch '{subject}'; has it another name now?")
 
 
-def with_patch(path, variant="base"):
-    """A commit of a variant with one more patch, a file, which is on no branch
-    of linux/. LabError when it does not apply."""
+def with_patch(*paths, variant="base"):
+    """A commit of a variant with more patches, files, which is on no branch of
+    linux/. LabError when one does not apply."""
     base = wanted_commit(variant)
     with tempfile.TemporaryDirectory() as tmp:
         kw = {"cwd": LINUX, "env": {"GIT_INDEX_FILE": f"{tmp}/index"}}
         git("read-tree", base, **kw)
-        git("apply", "--cached", path, **kw)
+        for path in paths:
+            git("apply", "--cached", path, **kw)
         tree = git("write-tree", **kw).strip()
     who = {f"GIT_{w}_{k}": v for w in ("AUTHOR", "COMMITTER") for k, v in
            (("NAME", "lab"), ("EMAIL", "lab@localhost"), ("DATE", "@0 +0000"))}
-    return git("commit-tree", "-p", base, "-m", path.name, tree, cwd=LINUX,
+    return git("commit-tree", "-p", base, "-m", " ".join(p.name for p in paths), tree, cwd=LINUX,
                env=who).strip()
 
 

@@ -215,9 +215,9 @@ def test_a_machine_check_is_broadcast_or_it_is_an_error(monkeypatch):
 
 def test_a_patch_of_a_case_applies_and_counts(monkeypatch, tmp_path):
     c = case("q35-8 retire told")
-    assert kernels.with_patch(TOP / "tests" / c.patch, c.variant)
+    assert kernels.with_patch(*cases.patches(c.patch), variant=c.variant)
     was = caserecord.inputs(c)
-    monkeypatch.setattr(caserecord, "TOP", tmp_path)
+    monkeypatch.setattr(cases, "TOP", tmp_path)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / c.patch).write_text("another")
     assert caserecord.inputs(c) != was
@@ -515,10 +515,10 @@ def test_what_depends_on_the_order_in_which_nodes_went():
 
 
 def test_a_stale_group_has_to_be_seen():
-    def told(*texts):
+    def told(*texts, pointers=False):
         ref = {}
-        for judges, text in zip((judge.same_domains(ref), judge.other_domains(ref)),
-                                texts):
+        for judges, text in zip((judge.same_domains(ref),
+                                 judge.other_domains(ref, "group", pointers)), texts):
             r = result()
             r.files = {"domains": gzip.compress(text.encode())}
             out = [ok for _, ok, _ in judges(None, r)]
@@ -530,10 +530,14 @@ def test_a_stale_group_has_to_be_seen():
     assert told(more + boot + one, boot + other)
     assert not told(more + boot + one, boot + one)
     assert not told(boot + one, boot + one) and not told(boot + one, "")
+    less = more.replace("llc=0", "llc=1")
+    pointers = [more + boot + x + one for x in (more, less)]
+    assert told(*pointers, pointers=True) and not told(*pointers)
+    assert not told(pointers[0], pointers[0].replace("/x:1", "/x:2"), pointers=True)
     # as booted it is not there yet
     assert not told(boot, "/x:1\n" + boot)
     r = result()
-    assert not judge.other_domains({})(None, r)[0][1]
+    assert not judge.other_domains({}, "group")(None, r)[0][1]
 
 
 def test_sysfs_is_compared():

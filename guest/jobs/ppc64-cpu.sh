@@ -3,14 +3,19 @@
 # TOOL: which; /opt/newer/ppc64_cpu is Debian 13's. Or a static binary with the patch
 # of contrib/powerpc-utils, which takes all cores in one request:
 #   make run JOB=guest/jobs/ppc64-cpu.sh ARCH=ppc64le [DISK=ppc64_cpu=binary]
+#	[VARIANT=base]
+# The unpatched kernel has no lists, and tells of no requests.
 . /lab/prelude.sh
 TOOL=${TOOL-ppc64_cpu}
 ASKED=$((CPUS - THREADS))	# requests for all cores but the first
+OTHERS=$(seq -s, 1 $((CPUS / THREADS - 1)))
 if disk ppc64_cpu > /dev/null; then
 	cat $(disk ppc64_cpu) > /tmp/ppc64_cpu && chmod 755 /tmp/ppc64_cpu
 	TOOL=/tmp/ppc64_cpu
 	ASKED=1
 fi
+LISTS=
+[ ! -e $CPU/hotplug/offline ] || LISTS=1
 
 ppc64_cpu()
 {
@@ -56,54 +61,89 @@ cores_kernel() {
 		ppc64_cpu --cores-on=all && want $THREADS
 }
 
-# asked CMD...: in how many requests it takes all cores but the first, how long
+# asked N CMD...: it takes all cores but the first in N requests, how long
 asked() {
-	local n from=$(date +%s%N)
+	local n from=$(date +%s%N) wanted=$1
+
+	shift
 
 	"$@" || return
 	echo "$*: $((($(date +%s%N) - from) / 1000)) us"
 	n=$(grep -c cpuhp_request_start: $T/trace)
 	echo > $T/trace
-	[ $n = $ASKED ] || { echo "$n requests, not $ASKED"; return 1; }
+	[ $n = $wanted ] || { echo "$n requests, not $wanted"; return 1; }
 }
 
-cores_requests() {
-	local others=$(seq -s, 1 $((CPUS / THREADS - 1)))
+# in N requests each
+in_requests() {
+	local status=0
 
 	echo 1 > $T/events/cpuhp/cpuhp_request_start/enable && echo > $T/trace &&
-		asked ppc64_cpu --offline-cores=$others &&
+		asked $1 ppc64_cpu --offline-cores=$OTHERS &&
 		want $THREADS $(range $THREADS $CPUS) &&
-		asked ppc64_cpu --online-cores=$others && want $THREADS &&
-		asked ppc64_cpu --cores-on=1 &&
+		asked $1 ppc64_cpu --online-cores=$OTHERS && want $THREADS &&
+		asked $1 ppc64_cpu --cores-on=1 &&
 		want $THREADS $(range $THREADS $CPUS) &&
-		asked ppc64_cpu --cores-on=all && want $THREADS
-	local status=$?
+		asked $1 ppc64_cpu --cores-on=all && want $THREADS || status=$?
 	echo 0 > $T/events/cpuhp/cpuhp_request_start/enable
 	return $status
 }
 
-# a thread of one core refuses to go: the patched tool says the same as Debian 13's, which
-# takes core by core, returns the same, and leaves the same CPUs
-one_fails() {
-	local n=0 tool others=$(seq -s, 1 $((CPUS / THREADS - 1)))
+cores_requests() {
+	in_requests $ASKED
+}
 
-	echo $((THREADS + 1)) > /sys/module/cpuhp/parameters/refuse_cpu || return
+# a list that the kernel does not take, as one that is too long: they go and come one by
+# one. /dev/full takes nothing.
+not_taken() {
+	local f status=0
+
+	for f in offline online; do
+		mount --bind /dev/full $CPU/hotplug/$f || die "no mount"
+	done
+	in_requests $((CPUS - THREADS)) || status=$?
+	umount $CPU/hotplug/offline $CPU/hotplug/online
+	all_on && return $status
+}
+
+# compare [CMD...]: the patched tool, run by it, says the same as Debian 13's, which takes
+# core by core, returns the same, and leaves the same CPUs
+compare() {
+	local n=0 tool
+
 	for tool in /opt/newer/ppc64_cpu $TOOL; do
 		{
-			command $tool --offline-cores=$others 2>&1
+			"$@" $tool --offline-cores=$OTHERS 2>&1
 			echo "status $?, online $(cat $CPU/online)"
 		} > /tmp/left$((n++))
-		put hotplug/online all
+		[ -z "$LISTS" ] || put hotplug/online all
 	done
-	echo -1 > /sys/module/cpuhp/parameters/refuse_cpu
 	cat /tmp/left0
-	all_on && grep -q "Unable to take cpu$((THREADS + 1))" /tmp/left0 && diff /tmp/left0 /tmp/left1
+	diff /tmp/left0 /tmp/left1
+}
+
+# without the right to write there
+denied() {
+	compare setpriv --reuid=65534 --clear-groups && ! grep "^status 0," /tmp/left0
+}
+
+# a thread of one core refuses to go
+one_fails() {
+	local status=0
+
+	echo $((THREADS + 1)) > /sys/module/cpuhp/parameters/refuse_cpu || return
+	compare command || status=$?
+	echo -1 > /sys/module/cpuhp/parameters/refuse_cpu
+	all_on && grep -q "Unable to take cpu$((THREADS + 1))" /tmp/left0 && return $status
 }
 
 result "ppc64_cpu --smt" smt_levels
 result "ppc64_cpu --cores-on" cores
 result "ppc64_cpu --cores-on with SMT 2" cores_smt
 result "ppc64_cpu --cores-on, smt/control" cores_kernel
-[ $ASKED != 1 ] || result "one fails" one_fails
-result "requests of ppc64_cpu --cores-on" cores_requests
+[ $ASKED != 1 ] || result "no permission" denied
+if [ -n "$LISTS" ]; then
+	[ $ASKED != 1 ] || { result "one fails" one_fails; result "a list is not taken" not_taken; }
+	result "requests of ppc64_cpu --cores-on" cores_requests
+fi
 cat /tmp/why

@@ -59,6 +59,7 @@ wake() {
 
 	echo > /tmp/dmesg
 	dmesg -C
+	echo > $T/trace
 	read -r count < wakeup_count && echo $count > wakeup_count || return
 	if labctl wakeup $1 state mem 2> /tmp/wake; then
 		came=end
@@ -78,21 +79,28 @@ wake() {
 # early: with one operation to the moment when they go, with several until some
 # have gone and others not.
 wakeups() {
-	local i us=500000 step=250000 way=0 early=0 late=0
+	local i us=500000 step=250000 way=0 early=0 late=0 most=0 n
 
+	echo partition_sched_domains > $T/set_ftrace_filter &&
+		echo function > $T/current_tracer || return
 	echo processors > pm_test
 	for ((i = 0; i < (BATCH ? 200 : 30) && way < 5; i++)); do
 		wake $us && want $THREADS || { cat /tmp/dmesg; return 1; }
 		case $came in
 		before)	us=$((us + step)) early=1 ;;
 		first)	us=$((us + step / 4)) early=1 ;;
-		way)	way=$((way + 1)) ;;
+		way)	way=$((way + 1))
+			n=$(grep -c ": partition_sched_domains <-" $T/trace)
+			[ $n -le $most ] || most=$n ;;
 		end)	us=$((us - step)) late=1 ;;
 		back)	cat /tmp/dmesg; return 1 ;;
 		esac
 		[ $step -le 200 ] || step=$((step / 2))
 	done
-	echo "$way on their way in $i tries, at $us us" | tee /dev/kmsg
+	echo nop > $T/current_tracer
+	echo > $T/set_ftrace_filter
+	echo "$way on their way in $i tries, at $us us, with at most $most rebuilds" |
+		tee /dev/kmsg
 	if [ -n "$BATCH" ]; then [ $way = 5 ]; else [ $early$late = 11 ]; fi
 }
 
