@@ -6,6 +6,7 @@
 EXPEDITED=${EXPEDITED-0}
 echo $EXPEDITED > /sys/kernel/rcu_expedited
 T=/sys/kernel/tracing
+echo 0 > /sys/module/suspend/parameters/pm_test_delay || die "no CONFIG_PM_DEBUG"
 echo freezer > /sys/power/pm_test || die "no pm_test"
 echo cpu_hotplug_pm_callback > $T/set_ftrace_filter || die "no such function"
 echo function_graph > $T/current_tracer || die "no function_graph tracer"

@@ -147,15 +147,17 @@ one_move() {
 }
 
 # Interrupts on the last CPU, which might be on any, move when it goes, not with
-# those of the first slice. Those of a CPU that idles are the IPI's.
+# those of the first slice, and none moves twice. Those of a CPU that idles are the IPI's.
 with_their_cpu() {
-	local last=$((CPUS - 1)) i n=0 first moves status
+	local last=$((CPUS - 1)) i c n=0 leave=0 first moves all status
 	local batch=/sys/module/cpuhp/parameters/batch was
 
 	pin_to $last
 	pin_to 0-$last
-	for i in $(grep -lx $last /proc/irq/*/effective_affinity_list); do
-		compgen -G "${i%/*}/*/" > /dev/null && n=$((n + 1))
+	for i in /proc/irq/*/effective_affinity_list; do
+		compgen -G "${i%/*}/*/" > /dev/null && read -r c < $i || continue
+		[ "$c" = 0 ] || leave=$((leave + 1))
+		[ "$c" != $last ] || n=$((n + 1))
 	done
 	[ $n -gt 0 ] || { echo "no interrupt on CPU $last"; return 1; }
 
@@ -167,15 +169,16 @@ with_their_cpu() {
 		echo 1 > $T/events/cpuhp/cpuhp_retired/enable &&
 		put hotplug/offline 1-$last
 	status=$?
-	read -r first moves <<< "$(awk '/<idle>/ { next }
-		/ move: / { moves[stops + 0]++ } / cpuhp_retired: / { stops++ }
-		END { print moves[0] + 0, moves[stops - 1] + 0 }' $T/trace)"
+	read -r first moves all <<< "$(awk '/<idle>/ { next }
+		/ move: / { moves[stops + 0]++; all++ } / cpuhp_retired: / { stops++ }
+		END { print moves[0] + 0, moves[stops - 1] + 0, all + 0 }' $T/trace)"
 	echo 0 > $T/events/cpuhp/cpuhp_retired/enable
 	echo 0 > $T/events/kprobes/move/enable
 	echo > $T/kprobe_events
 	echo $was > $batch
-	echo "$n on CPU $last; $first move with CPU 1, $moves with CPU $last"
-	[ $status = 0 ] && [ $moves -ge $n ]
+	echo "$n on CPU $last; $first move with CPU 1, $moves with CPU $last;" \
+		"$leave have to leave, $all moves"
+	[ $status = 0 ] && [ $moves -ge $n ] && [ $all -le $leave ]
 }
 
 # msr CPU NUMBER: as hexadecimal digits
