@@ -60,10 +60,16 @@ def noted():
 def matters(path, arch, profile):
     """Whether a file can be in the kernel of an architecture (of ARCHES, or as
     the kernel's directory is called) and profile. What is not known is."""
-    if path.startswith("arch/") and path.count("/") > 1:
-        a = ARCHES.get(arch, {"kernel": arch})["kernel"]
-        return path.split("/")[1] == {"x86_64": "x86"}.get(a, a)
-    return path not in noted().get(arch, {}).get(profile, ())
+    return not _elsewhere(path, arch) and \
+        path not in noted().get(arch, {}).get(profile, ())
+
+
+def _elsewhere(path, arch):
+    """Whether a file is in the directory of another architecture."""
+    if not path.startswith("arch/") or path.count("/") < 2:
+        return False
+    a = ARCHES.get(arch, {"kernel": arch})["kernel"]
+    return path.split("/")[1] != {"x86_64": "x86"}.get(a, a)
 
 
 def key(commit, of=()):
@@ -98,7 +104,7 @@ def unbuilt(arch, profile):
                        f"kernels ARCH={arch} PROFILE={profile}' does")
     done = compiled(arch, profile)
     return sorted(p for p in changed(kernels.wanted_commit("patched"))
-                  if p[-2:] in (".c", ".h") and not p.startswith("arch/")
+                  if p[-2:] in (".c", ".h") and not _elsewhere(p, arch)
                   and p not in done)
 
 

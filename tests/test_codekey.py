@@ -95,8 +95,10 @@ def test_what_a_build_has_not_compiled(tree, monkeypatch, tmp_path):
     tree("drivers/a.c", "int b;\n")
     tree("drivers/b.h", "int b;\n")
     tree("drivers/c.c", "int c;\n")
-    (tmp_path / "sources").write_text("drivers/a.c\ndrivers/b.h\n")
-    assert codekey.unbuilt("x86_64", "") == ["drivers/c.c"]
+    for path in "arch/x86/kernel/d.c", "arch/x86/kernel/e.c", "arch/powerpc/e.c":
+        tree(path, "int d;\n")
+    (tmp_path / "sources").write_text("drivers/a.c\ndrivers/b.h\narch/x86/kernel/d.c\n")
+    assert codekey.unbuilt("x86_64", "") == ["arch/x86/kernel/e.c", "drivers/c.c"]
     codekey.note(["x86_64"], "")
     assert '"drivers/c.c"' in codekey.UNBUILT.read_text()
     assert '"debug": []' in codekey.UNBUILT.read_text()
