@@ -483,6 +483,7 @@ def domains():
     # a list may leave another level there than CPU by CPU, until the next rebuild
     # (docs/upstream.md)
     clusters, again = {"clusters": 2}, {"AGAIN": 1, "N": 1300}
+    pointers = "domains-pointers.patch"
     for type_, threads, what, nodes, append, options, more in (
             *((*BOOTS[a][::2], *x) for a, x in itertools.product(MAIN, (
                 ("two nodes", 2, "", (), {}),
@@ -506,17 +507,20 @@ def domains():
                              **(again if m.clusters > 1 else {})},
                        limit=3600, variant=variant,
                        judge=judge.same_domains(ref, variant == "base"),
-                       patch="domains-pointers.patch",
-                       together=f"{type_} domains, {what}")
-        if what == "two nodes":
-            for stale, patch, pointers in (
-                    ("group", "domains-stale.patch", False),
-                    ("weight", "domains-pointers.patch domains-stale-weight.patch",
-                     True)):
-                yield Case(f"{m.name()} domains, a stale {stale}", m, "domains",
-                           vars={"N": 100}, patch=patch,
-                           judge=judge.other_domains(ref, stale, pointers),
-                           together=f"{type_} domains, {what}")
+                       patch=pointers, together=f"{type_} domains, {what}")
+        if what != "two nodes":
+            continue
+        # what must not pass
+        ref = {}
+        for name, variant, patch, judged in (
+                ("as ever, base", "base", pointers, judge.same_domains(ref)),
+                ("a stale group", "patched", "domains-stale.patch",
+                 judge.other_domains(ref, "group")),
+                ("a stale weight", "patched", pointers + " domains-stale-weight.patch",
+                 judge.other_domains(ref, "weight", pointers=True))):
+            yield Case(f"{m.name()} domains, {name}", m, "domains",
+                       vars={"N": 100}, variant=variant, judge=judged,
+                       patch=patch, together=f"{type_} domains, stale")
 
 
 def cpufreq():
