@@ -18,6 +18,10 @@ from .common import ARCHES, TOP, LabError, digest, git, write_atomic
 UNBUILT = TOP / "lab" / "unbuilt.json"
 NO_CODE = re.compile(r"Documentation/|MAINTAINERS$|tools/testing/|.*_test\.c$")
 KUNIT = re.compile(r".*_test\.c$")
+# Compiled, but not into vmlinux.a
+INDIRECT = re.compile(r"arch/\w+/(boot|realmode|purgatory|entry/vdso|kernel/vdso)/|"
+                      r"arch/\w+/kernel/asm-offsets|kernel/(bounds|sched/rq-offsets)"
+                      r"\.c$|lib/vdso/")
 # A literal, or a comment, of C. An apostrophe that begins no literal is left.
 C = re.compile(r'"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\\n])*'|"
                r"/\*.*?\*/|//[^\n]*", re.S)
@@ -105,7 +109,7 @@ def unbuilt(arch, profile):
     done = compiled(arch, profile)
     return sorted(p for p in changed(kernels.wanted_commit("patched"))
                   if p[-2:] in (".c", ".h") and not _elsewhere(p, arch)
-                  and p not in done)
+                  and not INDIRECT.match(p) and p not in done)
 
 
 def note(arches, profile):

@@ -268,10 +268,13 @@ def other_domains(ref, stale, pointers=False):
                       for what, lines in states]
                      for states in (_domains(r),
                                     _reference(ref, "", None, False) or []))
-        bad = [n for n, (a, b) in enumerate(zip(got, want)) if a != b]
-        return [(f"a stale {stale} is seen", bool(bad) and bad[0] > 0,
-                 f"{len(bad)} of {len(got) - 1} operations" if want else
-                 NO_REFERENCE)]
+        both = list(zip(got, want))
+        # the same was done in both
+        alike = all(a[0] == b[0] for a, b in both)
+        bad = [n for n, (a, b) in enumerate(both) if a[1] != b[1]]
+        return [(f"a stale {stale} is seen", alike and bool(bad) and bad[0] > 0,
+                 f"{len(bad)} of {len(got) - 1} operations" + ("" if alike else
+                 ", which are not the same") if want else NO_REFERENCE)]
     return judge
 
 

@@ -155,7 +155,8 @@ with_their_cpu() {
 	pin_to $last
 	pin_to 0-$last
 	for i in /proc/irq/*/effective_affinity_list; do
-		compgen -G "${i%/*}/*/" > /dev/null && read -r c < $i || continue
+		compgen -G "${i%/*}/*/" > /dev/null && read -r c < $i && [ -n "$c" ] ||
+			continue
 		[ "$c" = 0 ] || leave=$((leave + 1))
 		[ "$c" != $last ] || n=$((n + 1))
 	done

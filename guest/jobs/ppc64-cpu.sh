@@ -122,9 +122,14 @@ compare() {
 	diff /tmp/left0 /tmp/left1
 }
 
-# without the right to write there
+# without the right to write there; reading they may
 denied() {
-	compare setpriv --reuid=65534 --clear-groups && ! grep "^status 0," /tmp/left0
+	local tool as="setpriv --reuid=65534 --clear-groups"
+
+	for tool in /opt/newer/ppc64_cpu $TOOL; do
+		$as $tool --cores-on | grep -q '= ' || return
+	done
+	compare $as && ! grep "^status 0," /tmp/left0 && want $THREADS
 }
 
 # a thread of one core refuses to go

@@ -76,6 +76,11 @@ wake() {
 	esac
 }
 
+untraced() {
+	echo nop > $T/current_tracer
+	echo > $T/set_ftrace_filter
+}
+
 # A wakeup while CPUs go: those which have begun do, and all come back. When they
 # go differs by milliseconds, so earlier if it came too late, and later if too
 # early: with one operation to the moment when they go, with several until some
@@ -87,7 +92,7 @@ wakeups() {
 		echo function > $T/current_tracer || return
 	echo processors > pm_test
 	for ((i = 0; i < (BATCH ? 200 : 30) && way < 5; i++)); do
-		wake $us && want $THREADS || { cat /tmp/dmesg; return 1; }
+		wake $us && want $THREADS || { cat /tmp/dmesg; untraced; return 1; }
 		case $came in
 		before)	us=$((us + step)) early=1 ;;
 		first)	us=$((us + step / 4)) early=1 ;;
@@ -95,15 +100,14 @@ wakeups() {
 			n=$(grep -c ": partition_sched_domains <-" $T/trace)
 			[ $n -le $most ] || most=$n ;;
 		end)	us=$((us - step)) late=1 ;;
-		back)	cat /tmp/dmesg; return 1 ;;
+		back)	cat /tmp/dmesg; untraced; return 1 ;;
 		esac
 		[ $step -le 200 ] || step=$((step / 2))
 	done
-	echo nop > $T/current_tracer
-	echo > $T/set_ftrace_filter
+	untraced
 	echo "$way on their way in $i tries, at $us us, with at most $most rebuilds" |
 		tee /dev/kmsg
-	[ $most -le $REBUILDS ] || return
+	[ $way = 0 ] || [ $most -gt 0 -a $most -le $REBUILDS ] || return
 	if [ -n "$BATCH" ]; then [ $way = 5 ]; else [ $early$late = 11 ]; fi
 }
 
