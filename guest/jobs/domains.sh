@@ -5,8 +5,8 @@
 # the root domain's span; and what debugfs has: flags, weights and limits. lab/judge.py
 # compares that of two kernels which were given the same SEED. KINDS: 5 is without
 # partitions, which have a WARNING of 7.3 in them with isolcpus=
-# (update_parent_effective_cpumask()). AGAIN=1: after each list CPU 0 goes and comes: all
-# domains are built once more.
+# (update_parent_effective_cpumask()). AGAIN=1: after each list CPU 0 goes and comes, and
+# one of a partition, which is not built anew for others: all domains are built once more.
 . /lab/prelude.sh
 N=${N-100} SEED=${SEED-1} KINDS=${KINDS-7} AGAIN=${AGAIN-0}
 grep -qw sched_verbose /proc/cmdline || die "boot it with APPEND=sched_verbose"
@@ -47,6 +47,13 @@ one_of() {
 	word=$1
 }
 
+# a CPU of the partition, if it has another
+of_partition() {
+	[[ $(cat $C/part/cpuset.cpus.partition) == @(root|isolated) ]] || return
+	expand_file $C/part/cpuset.cpus.effective
+	[ ${#cpus[@]} -lt 2 ] || echo ${cpus[0]}
+}
+
 random_operation() {
 	local kind=$((RANDOM % KINDS)) a=$((1 + RANDOM % (CPUS - 1))) b
 
@@ -71,8 +78,10 @@ random_operation() {
 	esac 2> /dev/null
 	if [ $AGAIN = 1 ] && [[ $what == o* ]]; then
 		# not where no other CPU is online, or in no partition
-		for b in 0 1; do
-			echo $b > $CPU/cpu0/online
+		for a in 0 $(of_partition); do
+			for b in 0 1; do
+				echo $b > $CPU/cpu$a/online
+			done
 		done 2> /dev/null
 	fi
 	what+=" $(cat $C/part/cpuset.cpus.partition)"
