@@ -385,7 +385,7 @@ def rows(doc):
                 for col, funcs in {**COUNTS,
                                    **doc.get("counts", {})}.items()}
             # an expedited one waits in a normal one, and would count twice
-            if "gp_ns" in c and "rcu_normal=1" not in run["append"]:
+            if "gp_ns" in c and "rcu_normal=1" not in run.get("append", ""):
                 row["rest"][c["treatment"]] = (c["ns"] - c["gp_ns"]) / 1e6
     for row in out.values():
         row["n"] = max(map(len, row["all"].values()), default=0)
