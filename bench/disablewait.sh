@@ -26,9 +26,9 @@ waited() {
 	"$@" > /tmp/said 2>&1
 	from=$((($(date +%s%N) - from) / 1000))
 	wait $! && took="took $(($(cat /tmp/took) / 1000)) us" || took="ended early"
-	echo "SMT $dir $took; after $delay s: $what $from us, of it waited" \
+	echo "SMT $dir $took; after $delay s: $what $from us" \
 		"$(awk '/us +\|.*cpu_hotplug_pm_callback/ { for (i = 1; i <= NF; i++)
-			if ($i == "us") { print $(i - 1) " us"; exit } }' $T/trace)"
+			if ($i == "us") { print "(waited " $(i - 1) " us)"; exit } }' $T/trace)"
 }
 
 suspended() {

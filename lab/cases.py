@@ -370,7 +370,7 @@ def restarts():
     yield _case("q35", 32, 2, "suspend, 31 CPUs in two slices", "suspend",
                 ("suspend to RAM, pm_test",
                  "suspend to RAM, woken up while CPUs go", ALL_ON),
-                {"BATCH": 16, "REBUILDS": 3}, append="cpuhp.batch=16")
+                {"BATCH": 16, "REBUILDS": 4}, append="cpuhp.batch=16")
     for batch in "", " cpuhp.batch=1":
         yield _case("q35", 4, 1, f"CPU 0 is isolated{batch}", "isolated",
                     ("a housekeeping CPU stays",

@@ -120,8 +120,8 @@ def with_patch(*paths, variant="base"):
         tree = git("write-tree", **kw).strip()
     who = {f"GIT_{w}_{k}": v for w in ("AUTHOR", "COMMITTER") for k, v in
            (("NAME", "lab"), ("EMAIL", "lab@localhost"), ("DATE", "@0 +0000"))}
-    return git("commit-tree", "-p", base, "-m", " ".join(p.name for p in paths), tree, cwd=LINUX,
-               env=who).strip()
+    return git("commit-tree", "-p", base, "-m", " ".join(p.name for p in paths),
+               tree, cwd=LINUX, env=who).strip()
 
 
 def source_key(commit):

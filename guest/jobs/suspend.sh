@@ -2,8 +2,9 @@
 # Suspend and hibernation, tried with pm_test, on q35 with CONFIG_PM_DEBUG:
 # make run DISK=swap=1073741824
 # BATCH: with cpuhp.batch=2, only what is about several operations; no disk.
-# REBUILDS: of the sched domains, at most, in one which is ended on the way: when all
-# leave, when the rest joins again, and when those that went come back
+# REBUILDS: of the sched domains, at most, in one which is ended on the way. With two slices
+# four: when all leave, when the rest joins again, and when those that went come back, with
+# one domain for all first, then with cpusets, as in 7.3 for the last CPU
 . /lab/prelude.sh
 BATCH=${BATCH-} REBUILDS=${REBUILDS-1000}
 
